@@ -131,6 +131,14 @@ class Counted:
         share = np.divide(called, of_kind, out=np.zeros(len(called)), where=of_kind > 0)
         return np.asarray(self.served * share[self.kind] if len(share) else np.zeros(0), dtype=np.float64)
 
+    def client_calls(self) -> dict[str, int]:
+        """Kind -> calls of encryption and decryption."""
+        calls = {OpKind.ENCRYPT.value: 0, OpKind.DECRYPT.value: 0}
+        for shape, count in zip(self.shapes, self.counts.tolist(), strict=True):
+            if shape.kind in calls:
+                calls[shape.kind] += round(count)
+        return calls
+
     def composite_calls(self) -> dict[str, int]:
         """Kind -> calls of composites: their operations are in the shapes, the calls themselves are not."""
         return {kind: n for kind, n in (self.calls or {}).items() if n and TRAITS[OpKind(kind)].composite}

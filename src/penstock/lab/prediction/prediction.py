@@ -326,10 +326,7 @@ def _recording(counted: Counted, machine: Machine) -> list[Contribution]:
     known = machine.recording
     if known is None or counted.calls is None:
         return []
-    clients = {OpKind.ENCRYPT.value: 0, OpKind.DECRYPT.value: 0}
-    for shape, count in zip(counted.shapes, counted.counts.tolist(), strict=True):
-        if shape.kind in clients:
-            clients[shape.kind] += round(count)
+    clients = counted.client_calls()
     calls = {**counted.calls, **clients}
     rows = max(float(counted.served.sum()) - float(counted.own_calls().sum()), 0.0)
     seconds = math.fsum(n * known.call(kind) for kind, n in calls.items())

@@ -67,15 +67,6 @@ class Suggestions:
         )
         return replace(params, key_form=KeyForm(row["key_form"]))
 
-    def reasons(self) -> dict[str, str]:
-        """Why sets are left out -> the ring dimensions."""
-        at: dict[str, list[str]] = {}
-        for ring_dim, why in self.left_out.items():
-            if INSECURE in why:
-                why = f"{INSECURE} at depth {self.least_depth[ring_dim]}, the least that carries the program"
-            at.setdefault(why, []).append(str(ring_dim))
-        return {why: ", ".join(rings) for why, rings in at.items()}
-
 
 def suggest(
     program: Suggestible,

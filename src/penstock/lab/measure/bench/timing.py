@@ -301,7 +301,7 @@ def check_affinity(threads: int, cores: int | None = None) -> None:
 
 def available_bytes() -> int | None:
     """Memory available without swapping: the kernel's estimate, and the rest of the control group."""
-    limits = [_meminfo("MemAvailable")]
+    limits = [_stated_bytes("/proc/meminfo", "MemAvailable")]
     with suppress(OSError, ValueError, IndexError):
         group = Path("/proc/self/cgroup").read_text().strip().splitlines()[-1].rpartition(":")[2].lstrip("/")
         folder = Path("/sys/fs/cgroup") / group
@@ -317,9 +317,10 @@ def available_bytes() -> int | None:
     return min(known) if known else None
 
 
-def _meminfo(name: str) -> int | None:
+def _stated_bytes(file: str, name: str) -> int | None:
+    """A number of bytes in a file of the kernel, `None` where it is not there."""
     with suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
+        for line in Path(file).read_text().splitlines():
             key, _, value = line.partition(":")
             if key == name:
                 return int(value.split()[0]) * 1024
@@ -336,8 +337,4 @@ def reset_peak_memory() -> None:
 
 def peak_memory_bytes() -> int | None:
     """The peak of this process's resident memory since `reset_peak_memory`."""
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return None
+    return _stated_bytes("/proc/self/status", "VmHWM")

@@ -25,7 +25,7 @@ from penstock.scheme.machines.record_cost import EXPANDED, VALUES
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.work.kernel_work import KernelWork
-from penstock.scheme.work.shapes import Shape, shape_work
+from penstock.scheme.work.shapes import shape_work
 
 _DIVIDED = np.asarray([unit not in UNDIVIDED for unit in UNITS])
 _SHARED = slice(len(UNITS), len(UNITS) + int(_DIVIDED.sum()))
@@ -192,7 +192,7 @@ def of_program(tally: Tally, threads: int, columns: Columns) -> list[ItemPart]:
 def _of_calls(tally: Tally, counted: Counted) -> Floats:
     """(costs,) of cold caches and of the record, over all calls of a program."""
     calls = counted.calls or {}
-    clients = _client_calls(counted.shapes, counted.counts)
+    clients = counted.client_calls()
     amounts = _amounts(
         cold_call=float(counted.own_calls().sum())
         + sum(counted.composite_calls().values())
@@ -205,11 +205,3 @@ def _of_calls(tally: Tally, counted: Counted) -> Floats:
     amounts[PLACE[f"recording {EXPANDED}"]] = max(float(counted.served.sum()) - float(counted.own_calls().sum()), 0.0)
     amounts[PLACE[f"recording {VALUES}"]] = clients[OpKind.DECRYPT.value] * tally.params.slots
     return amounts
-
-
-def _client_calls(shapes: Sequence[Shape], counts: Floats) -> dict[str, int]:
-    calls = {OpKind.ENCRYPT.value: 0, OpKind.DECRYPT.value: 0}
-    for shape, count in zip(shapes, counts.tolist(), strict=True):
-        if shape.kind in calls:
-            calls[shape.kind] += round(count)
-    return calls

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.files import os_errors
 from penstock.base.units import format_seconds
@@ -152,7 +151,7 @@ def plausible(timings: Sequence[Measurement], log: ImportLog) -> list[Measuremen
     """
     nominal = {id(m): CALL_S + nominal_seconds(shape_work(m.shape, m.params)) for m in timings if m.shape is not None}
     logs = {id(m): math.log(m.seconds / nominal[id(m)]) for m in timings if id(m) in nominal}
-    groups: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    groups: dict[tuple[Hashable, ...], list[float]] = defaultdict(list)
     for m in timings:
         if id(m) in logs:
             for name in _groups(m):
@@ -199,7 +198,7 @@ _OWN = 4
 """Length of the name of the narrowest group."""
 
 
-def _groups(m: Measurement) -> Iterator[tuple[Any, ...]]:
+def _groups(m: Measurement) -> Iterator[tuple[Hashable, ...]]:
     """Names of the groups that a timing is compared with, the narrowest first."""
     assert m.shape is not None
     yield m.reading, m.shape.kind, m.condition, m.threads

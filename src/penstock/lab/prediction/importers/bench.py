@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -88,8 +87,8 @@ def measurements(table: pa.Table, where: str, log: ImportLog) -> list[Measuremen
     """
     calls = _calls(table)
     rows = table.drop_columns(["samples_s"]).to_pylist()
-    groups: dict[tuple[Any, ...], list[_Run]] = {}
-    seen: dict[tuple[Any, ...], int] = {}
+    groups: dict[tuple[Hashable, ...], list[_Run]] = {}
+    seen: dict[tuple[Hashable, ...], int] = {}
     for index, (row, kept) in enumerate(zip(rows, calls, strict=True)):
         key = tuple(row[name] for name in (*IDENTITY, "params", "parameters"))
         first = seen.setdefault((*key, row["run"]), index)
@@ -303,10 +302,10 @@ _OLDER = (
 
 
 @lru_cache(maxsize=1024)
-def _older(name: str | None, *columns: Any) -> CkksParameters:
+def _older(name: str | None, *columns: object) -> CkksParameters:
     if name in catalogue.names():
         return catalogue.get(str(name))
-    values = dict(zip(_OLDER[1:], columns, strict=True))
+    values: Row = dict(zip(_OLDER[1:], columns, strict=True))
     if name is not None and name.startswith("bench-") and None not in values.values():
         values["security"] = values.pop("security_asked") or "none"
         made = named(CkksSpec(name="bench", **values).build())

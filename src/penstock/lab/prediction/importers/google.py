@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.base.system.outside import json_of
 from penstock.base.types import Row, RowView
 from penstock.base.units import SECOND_UNITS
@@ -107,7 +109,7 @@ def load(text: str, where: str, log: ImportLog) -> list[Measurement]:
     return own_timings + _foreign(foreign, where, log, stated or OPENFHE)
 
 
-def _origin(context: Any) -> Origin:
+def _origin(context: object) -> Origin:
     """What the `context` of a file says; ours names the CPU and the library, others the date alone."""
     stated = context if isinstance(context, dict) else {}
     date, cpu, version = (stated.get(name) for name in ("date", "cpu_model", "openfhe_version"))
@@ -136,7 +138,7 @@ def _is_own(index: int, entry: RowView, where: str, log: ImportLog) -> bool:
     return True
 
 
-def _own_table(rows: Sequence[Any], where: str) -> Any:
+def _own_table(rows: Sequence[Row], where: str) -> pa.Table:
     """Rows of `BENCH_SCHEMA` that were JSON."""
     for index, row in enumerate(rows, 1):
         if not isinstance(row, dict) or not {"group", "item", "seconds_per_call"} <= row.keys():
