@@ -9,7 +9,7 @@ import difflib
 import platform
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock.base.system import toml
@@ -94,7 +94,6 @@ class Processor:
     has_counters: bool
     """The kernel drives a performance-monitoring unit of the cores."""
     hypervisor: bool
-    pmus: tuple[str, ...] = field(default=())
 
     @classmethod
     def here(cls, cpuinfo: str | None = None, devices: Path = Path("/sys/bus/event_source/devices")) -> Processor:
@@ -110,14 +109,13 @@ class Processor:
         )
         flags = re.search(r"^flags\s*:(.*)$", cpuinfo, re.MULTILINE)
         try:
-            pmus = tuple(sorted(path.name for path in devices.iterdir()))
+            pmus = [path.name for path in devices.iterdir()]
         except OSError:
-            pmus = ()
+            pmus = []
         return cls(
             vendor=vendor,
             has_counters=any(name == "cpu" or name.startswith(("cpu_", "armv")) for name in pmus),
             hypervisor=bool(flags and " hypervisor" in flags.group(1)),
-            pmus=pmus,
         )
 
     def why_unsupported(self, event: str) -> Unavailable:
@@ -243,44 +241,29 @@ def derived_rows(rows: Sequence[EventRow], wall_s: float | None) -> list[EventRo
     """Ratios that come from counted events: `unavailable` where one of their terms is."""
     by_name = {canonical(row.event): row for row in rows}
 
-    def ratio(name: str, top: str, bottom: str, unit: str) -> EventRow:
-        terms = [by_name.get(top), by_name.get(bottom)]
-        a, b = (row.value if row is not None else None for row in terms)
-        if a is None or b is None:
+    def derived(event: str, value: float, note: str, status: str = "ok") -> EventRow:
+        return EventRow(event=event, value=value, unit="1", status=status, source="derived", note=note)
+
+    def ratio(name: str, top: str, bottom: str) -> EventRow:
+        a, b = by_name[top], by_name[bottom]
+        if a.value is None or b.value is None:
             lacking = Unavailable("it is a ratio of events that are unavailable", "see the reason there")
-            return lacking.row(name, unit, "derived")
-        if b == 0:
-            return Unavailable(f"{bottom} was 0 in the region", "profile a longer region").row(name, unit, "derived")
-        scaled = any(row is not None and row.status == "scaled" for row in terms)
-        return EventRow(
-            event=name,
-            value=a / b,
-            unit=unit,
-            status="scaled" if scaled else "ok",
-            source="derived",
-            note=f"{top} / {bottom}",
-        )
+            return lacking.row(name, source="derived")
+        if b.value == 0:
+            return Unavailable(f"{bottom} was 0 in the region", "profile a longer region").row(name, source="derived")
+        scaled = "scaled" in (a.status, b.status)
+        return derived(name, a.value / b.value, f"{top} / {bottom}", "scaled" if scaled else "ok")
 
     made = []
-    asked = set(by_name)
     for name, top, bottom in (
         ("instructions-per-cycle", "instructions", "cpu-cycles"),
         ("branch-miss-ratio", "branch-misses", "branches"),
         ("cache-miss-ratio", "cache-misses", "cache-references"),
         ("dTLB-miss-ratio", "dTLB-load-misses", "dTLB-loads"),
     ):
-        if {top, bottom} <= asked:
-            made.append(ratio(name, top, bottom, "1"))
+        if {top, bottom} <= set(by_name):
+            made.append(ratio(name, top, bottom))
     clock = by_name.get("task-clock")
     if clock is not None and clock.value is not None and wall_s:
-        made.append(
-            EventRow(
-                event="cores-used",
-                value=clock.value / wall_s,
-                unit="1",
-                status="ok",
-                source="derived",
-                note="task-clock / wall-time",
-            )
-        )
+        made.append(derived("cores-used", clock.value / wall_s, "task-clock / wall-time"))
     return made

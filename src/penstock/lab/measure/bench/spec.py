@@ -248,13 +248,13 @@ def plan(
             left.
     """
     check_known("reading", reading, READINGS)
-    points: list[BenchPoint] = []
-    skipped: list[dict[str, str]] = []
+    gathered = _Gathered(suite=suite, threads=threads, across=across, reading=reading)
     for table in suite.primitives:
-        _primitive_points(suite, table, threads, across, reading, points, skipped)
+        gathered.add_primitives(table)
     for group, programs in (("micro", suite.micro), ("workloads", suite.workloads)):
         for program in programs:
-            _program_points(group, program, threads, points, skipped)
+            gathered.add_program(group, program)
+    points, skipped = gathered.points, gathered.skipped
     if only:
         known = {*GROUPS, *PRIMITIVES, *(p.item for p in points)}
         for name in only:
@@ -288,59 +288,6 @@ def complexity(point: BenchPoint) -> tuple[int | str, ...]:
     )
 
 
-def _primitive_points(
-    suite: SuiteSpec,
-    table: PrimitivesSpec,
-    threads: Sequence[int] | None,
-    across: Sequence[int] | None,
-    reading: str,
-    points: list[BenchPoint],
-    skipped: list[dict[str, str]],
-) -> None:
-    timing = table.timing or suite.timing
-    asked_for_all = "all" in table.items
-    names = [n for n, p in PRIMITIVES.items() if p.records is None] if asked_for_all else list(table.items)
-    for name in (*names, *table.exclude):
-        if name not in PRIMITIVES:
-            raise UnknownName("primitive", name, [*PRIMITIVES, "all"])
-    chosen = [PRIMITIVES[name] for name in dict.fromkeys(names) if name not in table.exclude]
-    for params in _sets(table, skipped):
-        for primitive in chosen:
-            why = primitive.unsuitable(params)
-            if why is not None:
-                if not asked_for_all:
-                    skipped.append({"what": f"{primitive.name} at {params.name}", "why": why})
-                continue
-            limbs = _limbs(table, primitive, params, skipped)
-            conditions = [c for c in table.conditions if c in primitive.conditions]
-            for left, count, parallel, condition in itertools.product(
-                limbs, threads or table.threads, across or table.across_operations, conditions
-            ):
-                # Independent operations side by side have one thread each; the interpreter records one at a time.
-                if parallel > 1 and (count > 1 or condition != "warm" or primitive.records is not None):
-                    continue
-                lacks = None if reading == OPENFHE else primitive.not_native(params, left, parallel, condition)
-                if lacks is not None:
-                    what = {"what": f"{primitive.name} ({condition}) at {params.name}", "why": lacks}
-                    skipped += [] if what in skipped else [what]
-                    continue
-                points.append(
-                    BenchPoint(
-                        group="primitives",
-                        item=primitive.name,
-                        params=params,
-                        threads=count,
-                        across=parallel,
-                        condition=condition,
-                        limbs=left,
-                        degree=table.chebyshev_degree if primitive.uses_degree else None,
-                        runs=timing.runs,
-                        min_time_s=timing.min_time,
-                        max_samples=timing.max_samples,
-                    )
-                )
-
-
 MAX_COMBINATIONS = 100_000
 """Parameter sets of one table, before any is put aside."""
 _AXES = (
@@ -355,39 +302,162 @@ _DEFAULTS: dict[str, tuple[int | str, ...]] = {
 }
 
 
-def _sets(table: PrimitivesSpec, skipped: list[dict[str, str]]) -> list[CkksParameters]:
-    given: dict[str, tuple[int | str, ...]] = {
-        name: getattr(table, name) for name in _AXES if getattr(table, name) is not None
-    }
-    if table.params is not None:
-        if given:
-            raise UsageError(f"primitives: params names whole sets; leave {', '.join(given)} out, or leave params out")
-        sets = [catalogue.get(name) for name in table.params]
-        for params in sets:
-            if params.library != "openfhe":
-                raise ParamsError(f"set '{params.name}' is for accelerators: it cannot be measured here; take another")
-        return sets
-    axes: dict[str, tuple[int | str, ...]] = {name: given.get(name, _DEFAULTS.get(name, ())) for name in _AXES}
-    axes = {name: values for name, values in axes.items() if values}
-    combinations = math.prod(len(values) for values in axes.values())
-    if combinations > MAX_COMBINATIONS:
-        raise UsageError(
-            f"primitives: the axes have {combinations:,} combinations; at most {MAX_COMBINATIONS:,} are made: cut the "
-            "suite into several"
-        )
-    of_identity: dict[str, CkksParameters] = {}
-    for values in itertools.product(*axes.values()):
-        wanted = dict(zip(axes, values, strict=True))
-        what = ", ".join(f"{k} {v}" for k, v in wanted.items())
-        try:
-            params = _built(wanted)
-        except UnknownName:
-            raise
-        except ParamsError as error:
-            skipped.append({"what": what, "why": str(error)})
-            continue
-        of_identity.setdefault(json.dumps(params_identity(params), sort_keys=True), params)
-    return list(of_identity.values())
+@dataclass(slots=True, kw_only=True)
+class _Gathered:
+    """The points of a suite while its tables are read."""
+
+    suite: SuiteSpec
+    threads: Sequence[int] | None
+    across: Sequence[int] | None
+    reading: str
+    points: list[BenchPoint] = field(default_factory=list)
+    skipped: list[dict[str, str]] = field(default_factory=list)
+
+    def _skip(self, what: str, why: str, *, once: bool = False) -> None:
+        omitted = {"what": what, "why": why}
+        if not (once and omitted in self.skipped):
+            self.skipped.append(omitted)
+
+    def add_primitives(self, table: PrimitivesSpec) -> None:
+        """The points of one table of primitives."""
+        timing = table.timing or self.suite.timing
+        asked_for_all = "all" in table.items
+        names = [n for n, p in PRIMITIVES.items() if p.records is None] if asked_for_all else list(table.items)
+        for name in (*names, *table.exclude):
+            if name not in PRIMITIVES:
+                raise UnknownName("primitive", name, [*PRIMITIVES, "all"])
+        chosen = [PRIMITIVES[name] for name in dict.fromkeys(names) if name not in table.exclude]
+        for params in self._sets(table):
+            for primitive in chosen:
+                why = primitive.unsuitable(params)
+                if why is not None:
+                    if not asked_for_all:
+                        self._skip(f"{primitive.name} at {params.name}", why)
+                    continue
+                limbs = self._limbs(table, primitive, params)
+                conditions = [c for c in table.conditions if c in primitive.conditions]
+                for left, count, parallel, condition in itertools.product(
+                    limbs, self.threads or table.threads, self.across or table.across_operations, conditions
+                ):
+                    # Independent operations side by side have one thread each; the interpreter records one at a time.
+                    if parallel > 1 and (count > 1 or condition != "warm" or primitive.records is not None):
+                        continue
+                    lacks = None if self.reading == OPENFHE else primitive.not_native(params, left, parallel, condition)
+                    if lacks is not None:
+                        self._skip(f"{primitive.name} ({condition}) at {params.name}", lacks, once=True)
+                        continue
+                    self.points.append(
+                        BenchPoint(
+                            group="primitives",
+                            item=primitive.name,
+                            params=params,
+                            threads=count,
+                            across=parallel,
+                            condition=condition,
+                            limbs=left,
+                            degree=table.chebyshev_degree if primitive.uses_degree else None,
+                            runs=timing.runs,
+                            min_time_s=timing.min_time,
+                            max_samples=timing.max_samples,
+                        )
+                    )
+
+    def _sets(self, table: PrimitivesSpec) -> list[CkksParameters]:
+        given: dict[str, tuple[int | str, ...]] = {
+            name: getattr(table, name) for name in _AXES if getattr(table, name) is not None
+        }
+        if table.params is not None:
+            if given:
+                raise UsageError(
+                    f"primitives: params names whole sets; leave {', '.join(given)} out, or leave params out"
+                )
+            sets = [catalogue.get(name) for name in table.params]
+            for params in sets:
+                if params.library != "openfhe":
+                    raise ParamsError(
+                        f"set '{params.name}' is for accelerators: it cannot be measured here; take another"
+                    )
+            return sets
+        axes: dict[str, tuple[int | str, ...]] = {name: given.get(name, _DEFAULTS.get(name, ())) for name in _AXES}
+        axes = {name: values for name, values in axes.items() if values}
+        combinations = math.prod(len(values) for values in axes.values())
+        if combinations > MAX_COMBINATIONS:
+            raise UsageError(
+                f"primitives: the axes have {combinations:,} combinations; at most {MAX_COMBINATIONS:,} are made: cut "
+                "the suite into several"
+            )
+        of_identity: dict[str, CkksParameters] = {}
+        for values in itertools.product(*axes.values()):
+            wanted = dict(zip(axes, values, strict=True))
+            what = ", ".join(f"{k} {v}" for k, v in wanted.items())
+            try:
+                params = _built(wanted)
+            except UnknownName:
+                raise
+            except ParamsError as error:
+                self._skip(what, str(error))
+                continue
+            of_identity.setdefault(json.dumps(params_identity(params), sort_keys=True), params)
+        return list(of_identity.values())
+
+    def _limbs(self, table: PrimitivesSpec, primitive: Primitive, params: CkksParameters) -> list[int | None]:
+        lowest, highest = primitive.limbs(params, table.chebyshev_degree)
+        if lowest > highest:
+            degree = f" with degree {table.chebyshev_degree}" if primitive.uses_degree else ""
+            why = f"it needs {lowest} limbs{degree}, and the set has {params.num_q}"
+            self._skip(f"{primitive.name} at {params.name}", why)
+            return []
+        if primitive.one_level:
+            return [highest]
+        counts: list[int | None] = []
+        for wanted in table.limbs:
+            if wanted == "all":
+                counts += range(highest, lowest - 1, -1)
+            elif wanted in ("fresh", "last"):
+                counts.append(highest if wanted == "fresh" else lowest)
+            elif isinstance(wanted, str):
+                raise UnknownName("limbs", wanted, ["all", "fresh", "last"])
+            elif wanted < 1:
+                raise UsageError(f"primitives: limbs {wanted}: a ciphertext has at least 1")
+            elif lowest <= wanted <= highest:
+                counts.append(wanted)
+            else:
+                why = f"it works with {lowest} to {highest} limbs there"
+                self._skip(f"{primitive.name} at {params.name} with {wanted} limbs", why)
+        return list(dict.fromkeys(counts))
+
+    def add_program(self, group: str, table: ProgramSpec) -> None:
+        """The points of one program."""
+        from penstock.program import workloads
+        from penstock.program.running.reading import resolve
+
+        if workloads.is_file(table.workload):
+            raise UsageError(
+                f"{table.workload}: a suite runs penstock's own workloads, so that results can be compared; time a "
+                f"program of your own with 'penstock run {table.workload}', or 'penstock analyze'"
+            )
+        if table.workload not in workloads.names() and table.optional:
+            self._skip(table.workload, "no such workload is registered")
+            return
+        for size in table.sizes:
+            for name in table.params or (None,):
+                workload, size_name, params = resolve(table.workload, name, size)
+                if params.library != "openfhe":
+                    raise ParamsError(
+                        f"{workload.NAME} at size '{size_name}' runs on accelerator set '{params.name}': it cannot be "
+                        "measured here; name another size"
+                    )
+                for count in self.threads or table.threads or (available_cores(),):
+                    self.points.append(
+                        BenchPoint(
+                            group=group,
+                            item=workload.NAME,
+                            size=size_name,
+                            params=params,
+                            threads=count,
+                            runs=table.runs,
+                        )
+                    )
 
 
 def _built(wanted: RowView) -> CkksParameters:
@@ -413,69 +483,6 @@ def named(params: CkksParameters) -> CkksParameters:
     digest = hashlib.sha256(json.dumps(params_identity(params), sort_keys=True).encode()).hexdigest()[:4]
     name = f"bench-n{params.ring_dim.bit_length() - 1}-d{params.depth}-k{params.dnum}-{digest}"
     return replace(params, name=name if params.security_bits else f"{name}-insecure")
-
-
-def _limbs(
-    table: PrimitivesSpec, primitive: Primitive, params: CkksParameters, skipped: list[dict[str, str]]
-) -> list[int | None]:
-    lowest, highest = primitive.limbs(params, table.chebyshev_degree)
-    if lowest > highest:
-        degree = f" with degree {table.chebyshev_degree}" if primitive.uses_degree else ""
-        why = f"it needs {lowest} limbs{degree}, and the set has {params.num_q}"
-        skipped.append({"what": f"{primitive.name} at {params.name}", "why": why})
-        return []
-    if primitive.one_level:
-        return [highest]
-    counts: list[int | None] = []
-    for wanted in table.limbs:
-        if wanted == "all":
-            counts += range(highest, lowest - 1, -1)
-        elif wanted in ("fresh", "last"):
-            counts.append(highest if wanted == "fresh" else lowest)
-        elif isinstance(wanted, str):
-            raise UnknownName("limbs", wanted, ["all", "fresh", "last"])
-        elif wanted < 1:
-            raise UsageError(f"primitives: limbs {wanted}: a ciphertext has at least 1")
-        elif lowest <= wanted <= highest:
-            counts.append(wanted)
-        else:
-            why = f"it works with {lowest} to {highest} limbs there"
-            skipped.append({"what": f"{primitive.name} at {params.name} with {wanted} limbs", "why": why})
-    return list(dict.fromkeys(counts))
-
-
-def _program_points(
-    group: str,
-    table: ProgramSpec,
-    threads: Sequence[int] | None,
-    points: list[BenchPoint],
-    skipped: list[dict[str, str]],
-) -> None:
-    from penstock.program import workloads
-    from penstock.program.running.reading import resolve
-
-    if workloads.is_file(table.workload):
-        raise UsageError(
-            f"{table.workload}: a suite runs penstock's own workloads, so that results can be compared; time a program "
-            f"of your own with 'penstock run {table.workload}', or 'penstock analyze'"
-        )
-    if table.workload not in workloads.names() and table.optional:
-        skipped.append({"what": table.workload, "why": "no such workload is registered"})
-        return
-    for size in table.sizes:
-        for name in table.params or (None,):
-            workload, size_name, params = resolve(table.workload, name, size)
-            if params.library != "openfhe":
-                raise ParamsError(
-                    f"{workload.NAME} at size '{size_name}' runs on accelerator set '{params.name}': it cannot be "
-                    "measured here; name another size"
-                )
-            for count in threads or table.threads or (available_cores(),):
-                points.append(
-                    BenchPoint(
-                        group=group, item=workload.NAME, size=size_name, params=params, threads=count, runs=table.runs
-                    )
-                )
 
 
 def bootstrap_plan(params: CkksParameters) -> BootstrapPlan:
