@@ -20,12 +20,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.base.types import Floats, Ints
 from penstock.lab.fit.measurements import Measurement
+from penstock.lab.fit.regression import NORMAL_MEDIAN
 from penstock.scheme.machines.calibration import Calibration, Factor
 from penstock.scheme.machines.figure import Evidence, Figure
 from penstock.scheme.operations import OpKind
@@ -41,7 +43,6 @@ CLIPPED = 2.0
 """Standard deviations beyond which a residual counts no more in a slope."""
 FEWEST_LIMBS = 4
 """Different numbers of limbs that a parabola needs."""
-_NORMAL_MEDIAN = 0.6745
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +77,8 @@ class Labels:
 def factors_of(calibration: Calibration, labels: Labels) -> Floats:
     """(n,) factors."""
     columns = (labels.kinds, labels.ring_dims.tolist(), labels.limbs.tolist(), labels.threads.tolist())
-    known: dict[tuple[str, float, float, int], float] = {}
-    factors = []
-    for operation in zip(*columns, strict=True):
-        if operation not in known:
-            known[operation] = calibration.factor(*operation)
-        factors.append(known[operation])
-    return np.asarray(factors, dtype=np.float64)
+    factor = cache(calibration.factor)
+    return np.asarray([factor(*operation) for operation in zip(*columns, strict=True)], dtype=np.float64)
 
 
 def fit_calibration(residuals: Floats, labels: Labels, source: str) -> Calibration | None:
@@ -129,7 +125,7 @@ def _shrunk(residuals: Floats, away: Floats) -> tuple[float, float, float]:
     """Level and slopes of one group. away: (n, 2) doublings from the middle."""
     median, n = float(np.median(residuals)), len(residuals)
     rest = residuals - median
-    spread = CLIPPED * float(np.median(np.abs(rest))) / _NORMAL_MEDIAN
+    spread = CLIPPED * float(np.median(np.abs(rest))) / NORMAL_MEDIAN
     slopes = np.linalg.solve(away.T @ away + SLOPE_PRIOR * np.eye(2), away.T @ np.clip(rest, -spread, spread))
     return median * n / (n + LEVEL_PRIOR), float(slopes[0]), float(slopes[1])
 
@@ -138,7 +134,7 @@ def _parabola(rest: Floats, away: Floats) -> tuple[float, float, float]:
     """Start, slope and curve over the limbs of what the lines leave. away: (n,) doublings from the middle."""
     if len(set(away.tolist())) < FEWEST_LIMBS:
         return 0.0, 0.0, 0.0
-    spread = CLIPPED * float(np.median(np.abs(rest - np.median(rest)))) / _NORMAL_MEDIAN
+    spread = CLIPPED * float(np.median(np.abs(rest - np.median(rest)))) / NORMAL_MEDIAN
     columns = np.stack([np.ones(len(away)), away, away**2], axis=1)
     system = columns.T @ columns + CURVE_PRIOR * np.eye(3)
     start, slope, curve = np.linalg.solve(system, columns.T @ np.clip(rest, -spread, spread)).tolist()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -87,16 +88,12 @@ def rows_of(compositions: Sequence[Composition], threads: Sequence[int], seconds
     """Timed works as arrays."""
 
     def summed(value: Callable[[KernelWork, int], Sequence[float]]) -> Floats:
-        known: dict[tuple[KernelWork, int], Floats] = {}
-        totals = []
-        for composition, count in zip(compositions, threads, strict=True):
-            total: Floats | float = 0.0
-            for work, times in composition:
-                if (work, count) not in known:
-                    known[work, count] = np.asarray(value(work, count), dtype=np.float64)
-                total = total + times * known[work, count]
-            totals.append(total)
-        return np.asarray(totals)
+        @cache
+        def amounts(work: KernelWork, count: int) -> Floats:
+            return np.asarray(value(work, count), dtype=np.float64)
+
+        timed = zip(compositions, threads, strict=True)
+        return np.asarray([sum(times * amounts(work, count) for work, times in works) for works, count in timed])
 
     return TimedRows(
         seconds=seconds,

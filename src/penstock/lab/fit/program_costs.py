@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.base.types import Floats, Ints
 from penstock.errors import MachineError
+from penstock.lab.fit.heldout import MIN_SD, ONE_SD
 from penstock.lab.fit.measurements import Measurement
 from penstock.lab.fit.regression import robust_nnls
 from penstock.scheme.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, operation_class
@@ -27,15 +28,11 @@ from penstock.scheme.work.shapes import shape_work
 
 FEWEST_PAIRS = 6
 """Pairs of a warm and a cold timing that the two numbers can be fitted to."""
-ONE_SD = 68.27
-"""Percentage of a normal distribution within one standard deviation."""
-
 MOST_SD = 1.0
 """The cost lies between nothing (everything was cached) and about twice the fitted value. The data say no more."""
 FEWEST_TOGETHER = 4
 """Operations of one configuration whose sum says how far off the cost of a program is."""
 
-MIN_SD = 0.005
 UNCHECKED_SD = 0.2
 """Of a task with a single timing, which one cost meets exactly."""
 

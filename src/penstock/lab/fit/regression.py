@@ -14,7 +14,7 @@ _SETTLED = 1e-6
 """Relative change of predictions at which the rounds end."""
 _FLAT = 1e-9
 """A slope of the squared error, relative to the steepest, that is none."""
-_NORMAL_MEDIAN = 0.6745  # median of the absolute value of a standard normal
+NORMAL_MEDIAN = 0.6745  # median of the absolute value of a standard normal
 
 
 class Expectation(NamedTuple):
@@ -85,7 +85,7 @@ def robust_nnls(
 def _huber(relative: Floats, solution: Floats, target: Floats, weights: Floats) -> tuple[Floats, float]:
     """(n,) weights of rows whose errors are large, and the error that stands for one standard deviation."""
     error = np.abs(relative @ solution - target)
-    spread = max(weighted_median(error, weights) / _NORMAL_MEDIAN, 1e-6)
+    spread = max(weighted_median(error, weights) / NORMAL_MEDIAN, 1e-6)
     return np.minimum(1.0, _HUBER * spread / np.maximum(error, 1e-12)), spread
 
 

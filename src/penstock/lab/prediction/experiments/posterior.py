@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.base.types import Floats, Ints
+from penstock.lab.fit.regression import NORMAL_MEDIAN
 from penstock.lab.prediction.experiments.items import Items
 from penstock.lab.prediction.experiments.prior import VISIT_SD, of_threads
 
@@ -21,7 +22,6 @@ _HUBER = 2.0
 """Standard deviations beyond which a timing counts less."""
 _WORST = 10.0
 """A whole visit that is off counts as at most so many standard deviations."""
-_NORMAL_MEDIAN = 0.6745
 PRIOR_SURPRISES = 20.0
 """Timings that the stated standard deviations weigh as much as."""
 COMMON_WEIGHT = 5.0
@@ -121,7 +121,7 @@ def surprises(items: Items, before: Posterior, new: Timings) -> dict[int, tuple[
         covariance = of_here @ before.covariance @ of_here.T + visit**2 + np.diag(here.sds**2)
         missed = here.logs - logs
         sizes = np.abs(np.linalg.solve(np.linalg.cholesky(covariance), missed))
-        typical = float(np.median(sizes)) / _NORMAL_MEDIAN
+        typical = float(np.median(sizes)) / NORMAL_MEDIAN
         mean_sd = math.sqrt(float(covariance.mean()))
         together = min(abs(float(missed.mean())) / mean_sd, _WORST)
         squares[threads] = (len(here) * typical**2 + COMMON_WEIGHT * together**2, len(here) + COMMON_WEIGHT)
@@ -134,7 +134,7 @@ def misfits(items: Items, after: Posterior, timings: Timings) -> dict[int, tuple
     for threads in sorted(set(timings.threads.tolist())):
         here = timings.take(timings.threads == threads)
         missed = here.logs - items.take(here.at).linear(after.mean)[0]
-        typical = float(np.median(np.abs(missed - np.median(missed)) / here.sds)) / _NORMAL_MEDIAN
+        typical = float(np.median(np.abs(missed - np.median(missed)) / here.sds)) / NORMAL_MEDIAN
         squares[threads] = (len(here) * max(typical, 1.0) ** 2, float(len(here)))
     return squares
 
