@@ -90,12 +90,12 @@ class CaptureEvaluator(PlainCalls):
 
     def encrypt(self, values: Values, *, name: str | None = None) -> Captured:
         fresh = self.inner.encrypt(values, name=name)  # which checks the shape
-        found = np.asarray(values)
+        vector = np.asarray(values)
         if self.params.library == "openfhe":
-            check_real(found)
-        self.input_digests.append(_digest(found))
-        given = Input(self._input_name(name), len(found), is_complex=found.dtype.kind == "c")
-        self.inputs[given.name] = found.copy()
+            check_real(vector)
+        self.input_digests.append(_digest(vector))
+        given = Input(self._input_name(name), len(vector), is_complex=vector.dtype.kind == "c")
+        self.inputs[given.name] = vector.copy()
         return Captured(fresh, self.builder.encrypt(given, fresh.state))
 
     def _input_name(self, name: str | None) -> str:
@@ -200,9 +200,9 @@ class CaptureEvaluator(PlainCalls):
         return [Captured(cipher, first + at) for at, cipher in enumerate(inner)]
 
     def chebyshev_series(self, a: Captured, coefficients: Sequence[float], lower: float, upper: float) -> Captured:
-        found, lower, upper = chebyshev_of(coefficients, lower, upper)
-        series = Series(tuple(found), lower, upper)
-        inner = self.inner.chebyshev_series(_cipher("chebyshev_series", a), found, lower, upper)
+        checked, lower, upper = chebyshev_of(coefficients, lower, upper)
+        series = Series(tuple(checked), lower, upper)
+        inner = self.inner.chebyshev_series(_cipher("chebyshev_series", a), checked, lower, upper)
         return Captured(inner, self.builder.series(Verb.CHEBYSHEV, a.number, series, inner.state))
 
     def chebyshev_function(
@@ -225,7 +225,7 @@ class CaptureEvaluator(PlainCalls):
         return self.builder.open_scope(name)
 
     def _made(self, verb: Verb, inner: Cipher, operands: Sequence[Captured], **rest: Any) -> Captured:
-        number = self.builder.add(verb, [each.number for each in operands], state=inner.state, **rest)
+        number = self.builder.add(verb, [operand.number for operand in operands], state=inner.state, **rest)
         return Captured(inner, number)
 
     def _constant(self, plain: Plain) -> int:
@@ -341,11 +341,11 @@ class Course(PackageBuilder):
         ours = [self.sink.digests[number] for number in mine.constants]
         return "" if ours == [other.sink.digests[number] for number in theirs.constants] else "constant"
 
-    def _argument(self, each: Instruction) -> Any:
-        takes = SHAPES[each.verb].argument
+    def _argument(self, call: Instruction) -> Any:
+        takes = SHAPES[call.verb].argument
         if takes == "series":
-            return list(self._series)[each.argument]
-        return self._inputs[each.argument] if takes == "input" else each.argument
+            return list(self._series)[call.argument]
+        return self._inputs[call.argument] if takes == "input" else call.argument
 
     def _line(self) -> int:
         frame = sys._getframe(2)
@@ -357,7 +357,7 @@ class Course(PackageBuilder):
 
     def shorten_outputs(self, lengths: Sequence[int]) -> None:
         """Outputs hold that many values each."""
-        self._outputs = [Output(each.name, length) for each, length in zip(self._outputs, lengths, strict=True)]
+        self._outputs = [Output(output.name, length) for output, length in zip(self._outputs, lengths, strict=True)]
 
 
 def _path(scopes: Sequence[Any], scope: int) -> tuple[str, ...]:
@@ -444,12 +444,12 @@ def returned_lengths(returned: Any, decrypted: Sequence[Values]) -> list[int]:
     """
     whole = [len(values) for values in decrypted]
     try:
-        found = np.real(np.asarray(returned)).ravel().astype(np.float64)
+        flat = np.real(np.asarray(returned)).ravel().astype(np.float64)
     except (TypeError, ValueError):
         return whole
     place = {float(value): (at, slot) for at, values in enumerate(decrypted) for slot, value in enumerate(values)}
     used: list[list[int]] = [[] for _ in decrypted]
-    for value in found.tolist():
+    for value in flat.tolist():
         if value not in place:
             return whole
         at, slot = place[value]

@@ -183,16 +183,16 @@ class Package:
         """For each instruction the values whose last use it is; values without a use are freed where they are made."""
         last: dict[int, int] = {}
         made = 0
-        for at, each in enumerate(self.instructions):
-            for value in each.operands:
+        for at, call in enumerate(self.instructions):
+            for value in call.operands:
                 last[value] = at
-            for value in range(made, made + each.results):
+            for value in range(made, made + call.results):
                 last[value] = at
-            made += each.results
+            made += call.results
         freed: list[list[int]] = [[] for _ in self.instructions]
         for value, at in last.items():
             freed[at].append(value)
-        return [tuple(each) for each in freed]
+        return [tuple(values) for values in freed]
 
 
 def scope_moves(scopes: Sequence[Scope], before: int, after: int) -> tuple[int, Iterator[int]]:

@@ -65,7 +65,7 @@ class _Dry(Replay):
     """Instructions one by one on a symbolic evaluator; constants are not read."""
 
     def __init__(self, package: Package, inputs: Sequence[Input], params: CkksParameters) -> None:
-        given = {each.name: np.zeros(each.length) for each in inputs}
+        given = {given_input.name: np.zeros(given_input.length) for given_input in inputs}
         super().__init__(SymbolicEvaluator(params), replace(package, params=params, inputs=tuple(inputs)), given)
         self.made = 0
 
@@ -74,9 +74,9 @@ class _Dry(Replay):
             self._plains[number] = Plain(_no_values)
         return self._plains[number]
 
-    def add(self, each: Instruction) -> Sequence[Cipher]:
+    def add(self, call: Instruction) -> Sequence[Cipher]:
         """The results of one instruction, which get the next numbers."""
-        results = self.results(each)
+        results = self.results(call)
         for result in results:
             self.values[self.made] = result
             self.made += 1
@@ -94,7 +94,7 @@ class Derivation:
         self.package, self.params = package, params
         self._same_ring = package.params.ring_dim == params.ring_dim
         self._manual = not params.scaling.automatic
-        stated = all(each.state for each in package.instructions if each.verb in (Verb.ENCRYPT, Verb.MOD_DROP))
+        stated = all(call.state for call in package.instructions if call.verb in (Verb.ENCRYPT, Verb.MOD_DROP))
         self._before = None if stated else _Dry(package, package.inputs, package.params)
         """The package at its own set, where it does not state the levels that are asked for."""
         self._inputs = list(package.inputs)
@@ -109,17 +109,17 @@ class Derivation:
         """The derived package. Raises: as `derive`."""
         package = self.package
         first = 0
-        for at, each in enumerate(package.instructions):
+        for at, call in enumerate(package.instructions):
             if self._before is not None:
-                self._before.add(each)
+                self._before.add(call)
             try:
-                results = self._derived(each, first)
+                results = self._derived(call, first)
             except ParamsError as error:
-                error.args = (f"'{package.name}' at set '{self.params.name}', call {at} ({each.verb}): {error}",)
+                error.args = (f"'{package.name}' at set '{self.params.name}', call {at} ({call.verb}): {error}",)
                 raise
             for number, result in enumerate(results):
                 self._number[first + number] = result
-            first += each.results
+            first += call.results
         ev = self._after.ev
         assert isinstance(ev, SymbolicEvaluator)
         trace = ev.builder.finish(TraceMeta(workload=package.name, params=self.params.to_dict(), reading="trace"))
@@ -132,50 +132,50 @@ class Derivation:
             noise=None,
         )
 
-    def _derived(self, each: Instruction, first: int) -> Sequence[int]:
+    def _derived(self, call: Instruction, first: int) -> Sequence[int]:
         """The numbers of an instruction's results."""
-        operands = [self._number[value] for value in each.operands]
-        if each.verb is Verb.ENCRYPT:
-            return self._encrypted(each, first)
-        if each.verb is Verb.RESCALE:
-            return [self._rescale(operands[0], each.scope)]
-        if each.verb is Verb.MOD_DROP:
-            return [self._lowered(operands[0], first, each)]
-        if SHAPES[each.verb].argument == "step":
-            step = self._step(each.argument)
+        operands = [self._number[value] for value in call.operands]
+        if call.verb is Verb.ENCRYPT:
+            return self._encrypted(call, first)
+        if call.verb is Verb.RESCALE:
+            return [self._rescale(operands[0], call.scope)]
+        if call.verb is Verb.MOD_DROP:
+            return [self._lowered(operands[0], first, call)]
+        if SHAPES[call.verb].argument == "step":
+            step = self._step(call.argument)
             if not step:
                 return operands[:1]
-            each = each._replace(argument=step)
-        mixed = each.verb in _SUMS and len({self._state(value).degree for value in operands}) > 1
-        if each.verb in _FACTORS or mixed:
-            operands = [self._rescale(value, each.scope) for value in operands]
-        return self._emit(each._replace(operands=tuple(operands)))
+            call = call._replace(argument=step)
+        mixed = call.verb in _SUMS and len({self._state(value).degree for value in operands}) > 1
+        if call.verb in _FACTORS or mixed:
+            operands = [self._rescale(value, call.scope) for value in operands]
+        return self._emit(call._replace(operands=tuple(operands)))
 
-    def _emit(self, each: Instruction) -> list[int]:
+    def _emit(self, call: Instruction) -> list[int]:
         first = self._after.made
-        results = self._after.add(each)
-        state = results[0].state if each.state is not None and results else None
-        self._made.append(each._replace(state=state))
+        results = self._after.add(call)
+        state = results[0].state if call.state is not None and results else None
+        self._made.append(call._replace(state=state))
         return list(range(first, first + len(results)))
 
     def _state(self, value: int) -> ScaleState:
-        found: ScaleState = self._after.values[value].state
-        return found
+        state: ScaleState = self._after.values[value].state
+        return state
 
-    def _levels(self, value: int, each: Instruction) -> int:
+    def _levels(self, value: int, call: Instruction) -> int:
         """Levels of the value that an instruction of the package makes, at its own set."""
-        state = each.state if self._before is None else self._before.values[value].state
+        state = call.state if self._before is None else self._before.values[value].state
         assert state is not None
         return int(state.limbs - state.degree)
 
-    def _encrypted(self, each: Instruction, first: int) -> Sequence[int]:
-        given = self._inputs[each.argument]
+    def _encrypted(self, call: Instruction, first: int) -> Sequence[int]:
+        given = self._inputs[call.argument]
         if given.limbs:
-            levels = self._levels(first, each)
+            levels = self._levels(first, call)
             limbs = levels + 1 if levels < self.params.depth else 0
-            self._inputs[each.argument] = replace(given, limbs=limbs)
+            self._inputs[call.argument] = replace(given, limbs=limbs)
             self._after.package = replace(self._after.package, inputs=tuple(self._inputs))
-        return self._emit(each)
+        return self._emit(call)
 
     def _rescale(self, value: int, scope: int) -> int:
         """The value with the scale of one factor."""
@@ -186,15 +186,15 @@ class Derivation:
             (self._rescaled[value],) = self._emit(Instruction(Verb.RESCALE, (value,), state=stated, scope=scope))
         return self._rescaled[value]
 
-    def _lowered(self, value: int, result: int, each: Instruction) -> int:
+    def _lowered(self, value: int, result: int, call: Instruction) -> int:
         """The value with the levels that `result` has at the package's own set."""
         if self.package.params.scaling.automatic:
-            value = self._rescale(value, each.scope)
+            value = self._rescale(value, call.scope)
         state = self._state(value)
-        limbs = self._levels(result, each) + (state.degree if self._manual else 1)
+        limbs = self._levels(result, call) + (state.degree if self._manual else 1)
         if limbs >= state.limbs:
             return value
-        return self._emit(each._replace(operands=(value,), argument=limbs))[0]
+        return self._emit(call._replace(operands=(value,), argument=limbs))[0]
 
     def _step(self, step: int) -> int:
         """A rotation as the package has it, or, in a ring that has other keys, by its one name."""

@@ -126,10 +126,10 @@ class PackageFile:
                     params=json.dumps(params.to_dict()),
                     provenance=json.dumps(provenance),
                     columns=columns,
-                    scopes=[(each.name, each.parent) for each in package.scopes],
-                    series=[(list(each.coefficients), each.lower, each.upper) for each in package.series],
-                    inputs=[(each.name, each.length, each.limbs, each.is_complex) for each in package.inputs],
-                    outputs=[(each.name, each.length) for each in package.outputs],
+                    scopes=[(scope.name, scope.parent) for scope in package.scopes],
+                    series=[(list(poly.coefficients), poly.lower, poly.upper) for poly in package.series],
+                    inputs=[(vector.name, vector.length, vector.limbs, vector.is_complex) for vector in package.inputs],
+                    outputs=[(output.name, output.length) for output in package.outputs],
                     keys=list(package.keys.items()),
                 )
         except (OverflowError, TypeError, UnicodeEncodeError) as error:
@@ -156,7 +156,7 @@ def _provenance_of(package: Package) -> dict[str, str]:
             raise PackageError(f"the package is not written: provenance '{name}' is not a text; give texts")
         if _NAMED_OPERATION.fullmatch(name):
             raise PackageError(f"the package is not written: files keep '{name}' for themselves; rename the provenance")
-    named = _named_operations(each.verb for each in package.instructions)
+    named = _named_operations(call.verb for call in package.instructions)
     if package.noise is None:
         return package.provenance | named
     return {**package.provenance, _NOISE: " ".join(map(str, package.noise)), **named}
@@ -173,7 +173,7 @@ def _noise_of(provenance: dict[str, str], path: Path) -> Noise | None:
     if stated is None:
         return None
     bits = stated.split()
-    if len(bits) != len(Noise._fields) or not all(_WHOLE.fullmatch(each) for each in bits):
+    if len(bits) != len(Noise._fields) or not all(_WHOLE.fullmatch(bit_text) for bit_text in bits):
         raise PackageError(
             f"{path}: the noise of its results is '{cut(stated)}', and not {len(Noise._fields)} whole numbers: the "
             "package is not used; make it again"
@@ -187,30 +187,30 @@ def _columns_of(instructions: Sequence[Instruction]) -> PackageColumns:
     operands: list[int] = []
     constants: list[int] = []
     numbers: list[complex] = []
-    for at, each in enumerate(instructions):
-        shape, taken = SHAPES[each.verb], len(each.operands)
+    for at, call in enumerate(instructions):
+        shape, taken = SHAPES[call.verb], len(call.operands)
         if shape.operands == MANY:
             many.append(taken)
         wanted = tuple(taken if count == MANY else count for count in (shape.operands, shape.results, shape.constants))
-        found = (taken, each.results, len(each.constants))
-        if found != wanted:
+        has = (taken, call.results, len(call.constants))
+        if has != wanted:
             raise PackageError(
-                f"the package is not written: instruction {at} ({each.verb.value}) has {found[0]} operands, {found[1]} "
-                f"results and {found[2]} constants; it takes {wanted[0]}, {wanted[1]} and {wanted[2]}"
+                f"the package is not written: instruction {at} ({call.verb.value}) has {has[0]} operands, {has[1]} "
+                f"results and {has[2]} constants; it takes {wanted[0]}, {wanted[1]} and {wanted[2]}"
             )
-        operands += each.operands
-        constants += each.constants
+        operands += call.operands
+        constants += call.constants
         if shape.numbers:
-            numbers.append(each.number)
-        elif each.number:
-            raise PackageError(f"the package is not written: instruction {at} ({each.verb.value}) takes no number")
-    states = [(each.state.limbs, each.state.degree) if each.state else (0, 0) for each in instructions]
+            numbers.append(call.number)
+        elif call.number:
+            raise PackageError(f"the package is not written: instruction {at} ({call.verb.value}) takes no number")
+    states = [(call.state.limbs, call.state.degree) if call.state else (0, 0) for call in instructions]
     return PackageColumns(
-        verbs=np.array([_CODES[each.verb] for each in instructions], dtype=np.uint8),
-        arguments=_column("argument", [each.argument for each in instructions], np.int32),
+        verbs=np.array([_CODES[call.verb] for call in instructions], dtype=np.uint8),
+        arguments=_column("argument", [call.argument for call in instructions], np.int32),
         limbs=_column("limbs", [limbs for limbs, _ in states], np.uint16),
         degrees=_column("degree", [degree for _, degree in states], np.uint8),
-        scopes=_column("scope", [each.scope for each in instructions], np.uint32),
+        scopes=_column("scope", [call.scope for call in instructions], np.uint32),
         many=_column("number of operands", many, np.uint32),
         operands=_column("operand", operands, np.uint32),
         constants=_column("constant", constants, np.uint32),
@@ -258,10 +258,10 @@ def open_package(path: Path | str) -> Package:
     return Package(
         name=reader.name,
         params=_params_of(reader, path),
-        inputs=tuple(Input(*each) for each in reader.inputs()),
-        outputs=tuple(Output(*each) for each in reader.outputs()),
+        inputs=tuple(Input(*fields) for fields in reader.inputs()),
+        outputs=tuple(Output(*fields) for fields in reader.outputs()),
         instructions=_instructions_of(reader.columns()),
-        scopes=tuple(Scope(*each) for each in reader.scopes()),
+        scopes=tuple(Scope(*fields) for fields in reader.scopes()),
         series=tuple(Series(tuple(coefficients), lower, upper) for coefficients, lower, upper in reader.series()),
         constants=ConstantsInFile(reader, path),
         keys=dict(reader.keys()),
@@ -326,12 +326,12 @@ def _reader(path: Path) -> PackageReader:
 def _stored(text: str, what: str, path: Path) -> Mapping[str, Any]:
     """A JSON object of a file."""
     try:
-        found = json.loads(text)
+        table = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise PackageError(f"{path}: {what} is not JSON ({error}): the package is not used; make it again") from error
-    if not isinstance(found, dict):
+    if not isinstance(table, dict):
         raise PackageError(f"{path}: {what} is not an object of JSON: the package is not used; make it again")
-    return found
+    return table
 
 
 def _params_of(reader: PackageReader, path: Path) -> CkksParameters:
@@ -349,13 +349,13 @@ def _params_of(reader: PackageReader, path: Path) -> CkksParameters:
 
 
 def _stored_provenance(reader: PackageReader, path: Path) -> dict[str, str]:
-    found = _stored(reader.provenance, "the provenance", path)
-    wrong = [name for name, text in found.items() if not isinstance(text, str)]
+    provenance = _stored(reader.provenance, "the provenance", path)
+    wrong = [name for name, text in provenance.items() if not isinstance(text, str)]
     if wrong:
         raise PackageError(
             f"{path}: provenance '{cut(wrong[0])}' is not a text: the package is not used; make it again"
         )
-    return dict(found)
+    return dict(provenance)
 
 
 def _instructions_of(columns: PackageColumns) -> list[Instruction]:

@@ -81,11 +81,11 @@ def package_of_heracles(
     Raises: TraceError: another scheme, an instruction that no package has, a plaintext without a value, a number that
             is not there, or a file that is damaged.
     """
-    found = decode(trace)
-    if found.scheme not in CKKS_SCHEMES:
+    decoded = decode(trace)
+    if decoded.scheme not in CKKS_SCHEMES:
         raise TraceError("a HERACLES trace of another scheme than CKKS; a package holds CKKS programs")
-    chosen = assumed_set(found) if params is None else checked_set(found, params)
-    return _Builder(found, dict(polynomials(values)), sink, chosen).package(name)
+    chosen = assumed_set(decoded) if params is None else checked_set(decoded, params)
+    return _Builder(decoded, dict(polynomials(values)), sink, chosen).package(name)
 
 
 def polynomials(data: bytes) -> Iterator[tuple[str, tuple[Residues, ...]]]:
@@ -107,7 +107,7 @@ def polynomials(data: bytes) -> Iterator[tuple[str, tuple[Residues, ...]]]:
             elif inner == 2:
                 evaluated = bool(wire.whole(content))
         made = tuple(_polynomial(part, symbol, evaluated=evaluated) for part in parts)
-        words += sum(len(row) for each in made for _, row in each.rows)
+        words += sum(len(row) for residues in made for _, row in residues.rows)
         if words > MOST_WORDS:
             raise TraceError(f"the file of values has more than {MOST_WORDS:,} coefficients; it is not read")
         yield symbol, made
@@ -132,7 +132,7 @@ def _row(message: memoryview, symbol: str) -> tuple[int, npt.NDArray[np.uint64]]
             modulus = wire.whole(value)
         elif number == 1:
             coefficients += [value] if isinstance(value, int) else wire.packed(value)
-    if modulus < 2 or any(each >= modulus for each in coefficients):
+    if modulus < 2 or any(coefficient >= modulus for coefficient in coefficients):
         raise TraceError(f"value '{symbol}': coefficients are below their modulus, and it is {modulus}: it is damaged")
     return modulus, np.asarray(coefficients, dtype=np.uint64)
 
@@ -155,7 +155,7 @@ def integers(residues: Residues, symbol: str, ring_dim: int) -> npt.NDArray[np.i
         total = total + missing * modulus
         modulus *= prime
     centred = np.where(total > modulus // 2, total - modulus, total)
-    if any(abs(each) >= 1 << 62 for each in centred):
+    if any(abs(coefficient) >= 1 << 62 for coefficient in centred):
         raise TraceError(f"value '{symbol}' has coefficients of more than 62 bits: no encoded plaintext has")
     return centred.astype(np.int64)
 
@@ -165,12 +165,12 @@ class _Builder:
 
     def __init__(
         self,
-        found: HeraclesTrace,
+        trace: HeraclesTrace,
         values: Mapping[str, tuple[Residues, ...]],
         sink: CoefficientSink,
         params: CkksParameters,
     ) -> None:
-        self._found, self._given, self._sink, self.params = found, values, sink, params
+        self._trace, self._given, self._sink, self.params = trace, values, sink, params
         self._builder = PackageBuilder(sink)  # type: ignore[arg-type]  # constants come as coefficients
         self._numbers: dict[str, int] = {}
         self._constants: dict[str, int] = {}
@@ -182,36 +182,36 @@ class _Builder:
             element = element * 5 % (2 * params.ring_dim)
 
     def package(self, name: str) -> Package:
-        for index, (each, kind) in enumerate(merged(self._found.instructions)):
-            self._add(each, kind, f"instruction {index} ({each.op})")
+        for index, (call, kind) in enumerate(merged(self._trace.instructions)):
+            self._add(call, kind, f"instruction {index} ({call.op})")
         for symbol, value in self._unused.items():
             self._builder.output(value, Output(symbol, self.params.slots))
         return self._builder.finish(name, self.params, self._sink, provenance={"format": "HERACLES"})
 
-    def _add(self, each: Instruction, kind: OpKind | None, where: str) -> None:
-        op = each.op.lower()
-        plain = [one for one in each.srcs if one.order == 1]
-        cipher = [self._value(one) for one in each.srcs if one.order != 1]
-        if op.startswith(OWN) and not cipher and unknown_kind(each) is None:
+    def _add(self, call: Instruction, kind: OpKind | None, where: str) -> None:
+        op = call.op.lower()
+        plain = [one for one in call.srcs if one.order == 1]
+        cipher = [self._value(one) for one in call.srcs if one.order != 1]
+        if op.startswith(OWN) and not cipher and unknown_kind(call) is None:
             return  # bookkeeping
-        if len(each.dests) != 1 or not cipher:
-            raise TraceError(f"{where}: {len(cipher)} ciphertexts in and {len(each.dests)} out; a call has some and 1")
-        made = self._call(op, each, kind, cipher, plain, where)
+        if len(call.dests) != 1 or not cipher:
+            raise TraceError(f"{where}: {len(cipher)} ciphertexts in and {len(call.dests)} out; a call has some and 1")
+        made = self._call(op, call, kind, cipher, plain, where)
         for value in cipher:
             self._unused = {symbol: held for symbol, held in self._unused.items() if held != value}
-        symbol = each.dests[0].symbol
+        symbol = call.dests[0].symbol
         self._numbers[symbol] = self._unused[symbol] = made
 
     def _call(
-        self, op: str, each: Instruction, kind: OpKind | None, cipher: list[int], plain: list[Operand], where: str
+        self, op: str, call: Instruction, kind: OpKind | None, cipher: list[int], plain: list[Operand], where: str
     ) -> int:
         add = self._builder.add
         if kind is not None:
             return add(Verb(kind.value), cipher[:1] if kind is OpKind.SQUARE else cipher)
         if op == "muli":
-            return add(Verb.MULT_SCALAR, cipher, number=self._scalar(each, where))
+            return add(Verb.MULT_SCALAR, cipher, number=self._scalar(call, where))
         if op == "rotate":
-            return self._rotation(each, cipher, where)
+            return self._rotation(call, cipher, where)
         if op in _KINDS:
             return add(Verb(_KINDS[op].value), cipher)
         if op in _PAIRS:
@@ -236,8 +236,8 @@ class _Builder:
             self._constants[one.symbol] = self._sink.add_coefficients(whole, -self.params.scale_bits)
         return self._constants[one.symbol]
 
-    def _rotation(self, each: Instruction, cipher: list[int], where: str) -> int:
-        text = each.params.get(GALOIS, "")
+    def _rotation(self, call: Instruction, cipher: list[int], where: str) -> int:
+        text = call.params.get(GALOIS, "")
         element = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
         if element == 2 * self.params.ring_dim - 1:
             return self._builder.add(Verb.CONJUGATE, cipher)
@@ -245,11 +245,11 @@ class _Builder:
             raise TraceError(f"{where}: '{GALOIS}' is '{text[:40]}', and no rotation of the slots has it")
         return self._builder.add(Verb.ROTATE, cipher, argument=self._steps[element])
 
-    def _scalar(self, each: Instruction, where: str) -> float:
+    def _scalar(self, call: Instruction, where: str) -> float:
         try:
-            found = float(each.params[SCALAR])
+            factor = float(call.params[SCALAR])
         except (KeyError, ValueError):
             raise TraceError(f"{where}: a product with a number states it as the parameter '{SCALAR}'") from None
-        if not np.isfinite(found):
-            raise TraceError(f"{where}: '{SCALAR}' is {found}")
-        return found
+        if not np.isfinite(factor):
+            raise TraceError(f"{where}: '{SCALAR}' is {factor}")
+        return factor

@@ -12,16 +12,16 @@ def complex_outputs(package: Package) -> set[str]:
     """The names of outputs that depend on a complex input, constant or number, or on an operation with such results."""
     complex_constants = _complex_constants(package)
     values: list[bool] = []
-    found = set()
-    for each in package.instructions:
-        own = SHAPES[each.verb].is_complex or bool(each.number.imag)
-        own = own or (each.verb is Verb.ENCRYPT and package.inputs[each.argument].is_complex)
-        own = own or not complex_constants.isdisjoint(each.constants)
-        is_complex = own or any(values[operand] for operand in each.operands)
-        if each.verb is Verb.OUTPUT and is_complex:
-            found.add(package.outputs[each.argument].name)
-        values += [is_complex] * each.results
-    return found
+    names = set()
+    for call in package.instructions:
+        own = SHAPES[call.verb].is_complex or bool(call.number.imag)
+        own = own or (call.verb is Verb.ENCRYPT and package.inputs[call.argument].is_complex)
+        own = own or not complex_constants.isdisjoint(call.constants)
+        is_complex = own or any(values[operand] for operand in call.operands)
+        if call.verb is Verb.OUTPUT and is_complex:
+            names.add(package.outputs[call.argument].name)
+        values += [is_complex] * call.results
+    return names
 
 
 def _complex_constants(package: Package) -> set[int]:

@@ -28,7 +28,7 @@ def stated_noise(package: Package, inputs: Mapping[str, Values]) -> Noise | None
 
     A program that refreshes has none, and neither has a set that is not for OpenFHE, or a recording of zeros alone.
     """
-    if package.params.library != "openfhe" or any(each.verb is Verb.BOOTSTRAP for each in package.instructions):
+    if package.params.library != "openfhe" or any(call.verb is Verb.BOOTSTRAP for call in package.instructions):
         return None
     largest = max((_largest(values) for values in inputs.values()), default=0.0)
     if not 2.0**-100 < largest < 2.0**100:
@@ -36,10 +36,10 @@ def stated_noise(package: Package, inputs: Mapping[str, Values]) -> Noise | None
     eighths = size_in_eighths(inputs)
     edge = {name: np.asarray(values) * (2.0 ** (eighths / 8) / largest) for name, values in inputs.items()}
     try:
-        found = bounded(package, edge, slack=SLACK)
+        bounds = bounded(package, edge, slack=SLACK)
     except PenstockError:  # no bound of a call is known, or it outgrows doubles
         return None
-    errors, results = zip(*found.values(), strict=True)
+    errors, results = zip(*bounds.values(), strict=True)
     # A bound of 0 would say that everything is refused, and that the results were 0.
     return Noise(eighths, _bits(max(*results, 1.0)), _bits(max(errors)))
 
@@ -58,12 +58,12 @@ def bounded(package: Package, inputs: Mapping[str, Values], *, slack: float = 1.
     ev = BoundingEvaluator(package.params, exact_ratio=True, slack=slack)
     run_package(ev, package, inputs)
     exact = clear_results(package, inputs)
-    found = {}
+    bounds = {}
     for (name, values), done in zip(exact.items(), ev.decryptions, strict=True):
         # Drift of scales and rounded numbers are not secret, but noise stands for the exact result.
         drift = float(np.sqrt(np.mean(np.abs(done.values - values) ** 2)))
-        found[name] = (done.bound + drift * slack, slack * _largest(values))
-    return found
+        bounds[name] = (done.bound + drift * slack, slack * _largest(values))
+    return bounds
 
 
 def clear_results(package: Package, inputs: Mapping[str, Values]) -> dict[str, Values]:
@@ -75,7 +75,7 @@ def clear_results(package: Package, inputs: Mapping[str, Values]) -> dict[str, V
 
 def output_names(package: Package) -> Sequence[str]:
     """The names of the outputs in the order of their decryptions."""
-    return [package.outputs[each.argument].name for each in package.instructions if each.verb is Verb.OUTPUT]
+    return [package.outputs[call.argument].name for call in package.instructions if call.verb is Verb.OUTPUT]
 
 
 def _largest(values: Values) -> float:

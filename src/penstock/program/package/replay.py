@@ -31,26 +31,26 @@ def checked_inputs(package: Package, inputs: Mapping[str, Values]) -> dict[str, 
 
     Raises: UsageError: an input is missing, unknown, of another shape, or no numbers.
     """
-    wanted = {each.name: each for each in package.inputs}
+    wanted = {vector.name: vector for vector in package.inputs}
     if unknown := [name for name in inputs if name not in wanted]:
         raise UsageError(f"'{package.name}' has no input '{unknown[0]}'; it has {', '.join(wanted) or 'none'}")
     if missing := [name for name in wanted if name not in inputs]:
         raise UsageError(f"'{package.name}' needs input '{missing[0]}', {wanted[missing[0]].length} values: give it")
-    return {name: _checked_input(package.name, each, inputs[name]) for name, each in wanted.items()}
+    return {name: _checked_input(package.name, vector, inputs[name]) for name, vector in wanted.items()}
 
 
 def _checked_input(package: str, wanted: Input, values: Values) -> Values:
-    found = np.asarray(values)
+    vector = np.asarray(values)
     where = f"input '{wanted.name}' of '{package}'"
-    if found.shape != (wanted.length,):
-        raise UsageError(f"{where} has shape {found.shape}; it takes ({wanted.length},)")
-    if found.dtype.kind not in "biufc":
-        raise UsageError(f"{where} has type {found.dtype}; it takes numbers")
-    if not np.all(np.isfinite(found)):
+    if vector.shape != (wanted.length,):
+        raise UsageError(f"{where} has shape {vector.shape}; it takes ({wanted.length},)")
+    if vector.dtype.kind not in "biufc":
+        raise UsageError(f"{where} has type {vector.dtype}; it takes numbers")
+    if not np.all(np.isfinite(vector)):
         raise UsageError(f"{where} has values that are not finite")
-    if found.dtype.kind == "c" and not wanted.is_complex and np.any(found.imag):
+    if vector.dtype.kind == "c" and not wanted.is_complex and np.any(vector.imag):
         raise UsageError(f"{where} has imaginary parts; it takes real values")
-    return found if wanted.is_complex or found.dtype.kind != "c" else found.real
+    return vector if wanted.is_complex or vector.dtype.kind != "c" else vector.real
 
 
 class Replay:
@@ -61,7 +61,7 @@ class Replay:
         self.values: dict[int, Any] = {}
         self.outputs: dict[str, Values] = {}
         self._plains: dict[int, Plain] = {}
-        self._uses = Counter(number for each in package.instructions for number in each.constants)
+        self._uses = Counter(number for call in package.instructions for number in call.constants)
         turning: Any = ev
         # Rotations keep the step that the program names: other steps have other keys.
         turning.turns = package.params.ring_dim // 2 if package.params.ring_dim == ev.params.ring_dim else None
@@ -71,18 +71,18 @@ class Replay:
         opened: list[ExitStack] = []
         try:
             for at, freed in enumerate(package.last_uses()):
-                each = package.instructions[at]
+                call = package.instructions[at]
                 # Scopes without an instruction are entered too, since repeated names are numbered.
-                for new in range(entered_up_to + 1, each.scope):
+                for new in range(entered_up_to + 1, call.scope):
                     self._move(opened, scope, new)
                     scope = new
-                if each.scope != scope:
-                    self._move(opened, scope, each.scope)
-                    scope = each.scope
+                if call.scope != scope:
+                    self._move(opened, scope, call.scope)
+                    scope = call.scope
                 entered_up_to = max(entered_up_to, scope)
-                for number, value in enumerate(self._named(at, each)):
+                for number, value in enumerate(self._named(at, call)):
                     self.values[made + number] = value
-                made += each.results
+                made += call.results
                 for value in freed:
                     del self.values[value]
         finally:
@@ -90,13 +90,13 @@ class Replay:
                 opened.pop().close()
         return self.outputs
 
-    def _named(self, at: int, each: Instruction) -> Sequence[Any]:
+    def _named(self, at: int, call: Instruction) -> Sequence[Any]:
         """The results of an instruction, whose errors say which it is."""
         try:
-            return self.results(each)
+            return self.results(call)
         except (ParamsError, EvaluationRefused) as error:
             if not hasattr(error, "instruction"):
-                error.args = (f"'{self.package.name}', instruction {at} ({each.verb}): {error}",)
+                error.args = (f"'{self.package.name}', instruction {at} ({call.verb}): {error}",)
                 vars(error)["instruction"] = at
             raise
 
@@ -120,53 +120,53 @@ class Replay:
                 self._plains[number] = known
         return known
 
-    def results(self, each: Instruction) -> Sequence[Any]:
+    def results(self, call: Instruction) -> Sequence[Any]:
         """What one instruction makes."""
-        if each.verb is Verb.OUTPUT:
-            wanted = self.package.outputs[each.argument]
-            self.outputs[wanted.name] = self.ev.decrypt(self.values[each.operands[0]])[: wanted.length]
+        if call.verb is Verb.OUTPUT:
+            wanted = self.package.outputs[call.argument]
+            self.outputs[wanted.name] = self.ev.decrypt(self.values[call.operands[0]])[: wanted.length]
             return ()
-        if each.verb is Verb.BOOTSTRAP:
-            operands = [self.values[value] for value in each.operands]
-            slots = each.argument or None
+        if call.verb is Verb.BOOTSTRAP:
+            operands = [self.values[value] for value in call.operands]
+            slots = call.argument or None
             return (
                 [self.ev.bootstrap(operands[0], slots)]
                 if len(operands) == 1
                 else self.ev.bootstrap_many(operands, slots)
             )
-        row, operands = SHAPES[each.verb], [self.values[value] for value in each.operands]
-        if each.verb in _OWN_CALLS:
-            return [_OWN_CALLS[each.verb](self, each, *operands)]
-        arguments = [*operands, *(self.plain(number) for number in each.constants)]
+        row, operands = SHAPES[call.verb], [self.values[value] for value in call.operands]
+        if call.verb in _OWN_CALLS:
+            return [_OWN_CALLS[call.verb](self, call, *operands)]
+        arguments = [*operands, *(self.plain(number) for number in call.constants)]
         if row.numbers:
-            arguments.append(_number(each))
+            arguments.append(_number(call))
         if row.argument != "none":
-            arguments.append(each.argument)
+            arguments.append(call.argument)
         # A sum or a product is one method, whatever its second operand is.
-        return [getattr(self.ev, each.verb.removesuffix("_plain").removesuffix("_scalar"))(*arguments)]
+        return [getattr(self.ev, call.verb.removesuffix("_plain").removesuffix("_scalar"))(*arguments)]
 
-    def encrypt(self, each: Instruction) -> Any:
-        given = self.package.inputs[each.argument]
+    def encrypt(self, call: Instruction) -> Any:
+        given = self.package.inputs[call.argument]
         fresh = self.ev.encrypt(self.inputs[given.name], name=given.name)
         return self.ev.mod_drop(fresh, given.limbs) if given.limbs else fresh
 
-    def weighted_sum(self, each: Instruction, *terms: Any) -> Any:
-        return self.ev.weighted_sum(terms, [self.plain(number) for number in each.constants])
+    def weighted_sum(self, call: Instruction, *terms: Any) -> Any:
+        return self.ev.weighted_sum(terms, [self.plain(number) for number in call.constants])
 
-    def series(self, each: Instruction, a: Any) -> Any:
-        series = self.package.series[each.argument]
-        if each.verb is Verb.POLYNOMIAL:
+    def series(self, call: Instruction, a: Any) -> Any:
+        series = self.package.series[call.argument]
+        if call.verb is Verb.POLYNOMIAL:
             return self.ev.polynomial(a, series.coefficients)
         return self.ev.chebyshev_series(a, series.coefficients, series.lower, series.upper)
 
 
-def _number(each: Instruction) -> complex:
-    return each.number if each.number.imag else each.number.real
+def _number(call: Instruction) -> complex:
+    return call.number if call.number.imag else call.number.real
 
 
 _OWN_CALLS: dict[Verb, Callable[..., Any]] = {
     Verb.ENCRYPT: Replay.encrypt,
-    Verb.SCALAR_SUB: lambda run, each, a: run.ev.sub(_number(each), a),
+    Verb.SCALAR_SUB: lambda run, call, a: run.ev.sub(_number(call), a),
     Verb.CHEBYSHEV: Replay.series,
     Verb.POLYNOMIAL: Replay.series,
     Verb.WEIGHTED_SUM: Replay.weighted_sum,
@@ -177,7 +177,7 @@ _OWN_CALLS: dict[Verb, Callable[..., Any]] = {
 def trace_package(package: Package) -> Trace:
     """The trace of a package at its parameters, without cryptography."""
     ev = SymbolicEvaluator(package.params)
-    run_package(ev, package, {each.name: np.zeros(each.length) for each in package.inputs})
+    run_package(ev, package, {vector.name: np.zeros(vector.length) for vector in package.inputs})
     return ev.builder.finish(TraceMeta(workload=package.name, params=package.params.to_dict(), reading="trace"))
 
 

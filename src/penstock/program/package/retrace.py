@@ -100,8 +100,8 @@ class _Reader:
         """Object of the trace -> value of the package."""
         self._constants: dict[int, int] = {}
         objects = trace.objects.to_pylist()
-        self._names: dict[int, str | None] = {each["id"]: each["name"] for each in objects}
-        self._limbs: dict[int, int] = {each["id"]: each["limbs"] for each in objects}
+        self._names: dict[int, str | None] = {entry["id"]: entry["name"] for entry in objects}
+        self._limbs: dict[int, int] = {entry["id"]: entry["limbs"] for entry in objects}
         self._used_names: set[str] = set()
         self._products: set[int] = set()
         """Values with the scale of a product."""
@@ -113,8 +113,8 @@ class _Reader:
         for group in _groups(rows):
             self._group(group)
         meta = self.trace.meta
-        found = self.builder.unkeyed(meta.workload, self.params, _NoConstants(len(self._constants)))
-        return found, [f"{what} ({count} times)" if count > 1 else what for what, count in self.notes.items()]
+        made = self.builder.unkeyed(meta.workload, self.params, _NoConstants(len(self._constants)))
+        return made, [f"{what} ({count} times)" if count > 1 else what for what, count in self.notes.items()]
 
     def _group(self, rows: Sequence[dict[str, Any]]) -> None:
         """A row that the program called, or a composite with the rows inside it."""
@@ -161,10 +161,10 @@ class _Reader:
     def _series(self, call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> Series | None:
         if not inside:
             return None
-        found = series_of(self.params, call["limbs_in"], tuple(row["kind"] for row in inside))
-        if found is None:
+        series = series_of(self.params, call["limbs_in"], tuple(row["kind"] for row in inside))
+        if series is None:
             self.notes["the trace does not tell the degree of a series: its recorded steps are taken"] += 1
-        return found
+        return series
 
     def _unknown(self, call: dict[str, Any], scope: str) -> None:
         """A composite whose inside nobody knows: its result has the limbs that it was recorded with."""
@@ -182,7 +182,7 @@ class _Reader:
             if kind is OpKind.ENCRYPT:
                 self._input(row["output"], row["limbs_out"])
                 return
-            operands = [self._operand(each) for each in row["operands"]]
+            operands = [self._operand(object_id) for object_id in row["operands"]]
             if kind is OpKind.DECRYPT:
                 self.builder.output(operands[0], Output(f"output[{self._outputs}]", self.params.slots))
                 self._outputs += 1
@@ -249,11 +249,11 @@ class _Scopes:
 
     def _number(self, path: str) -> int:
         if path not in self._known:
-            found = _PLACE.match(path)
-            if found is None:
+            place_match = _PLACE.match(path)
+            if place_match is None:
                 stem, place = path, self._counts[path]
             else:
-                stem, place = found.group(1), int(found.group(2))
+                stem, place = place_match.group(1), int(place_match.group(2))
             parent, _, name = stem.rpartition("/")
             outside = self._number(parent)
             while self._counts[stem] <= place:
