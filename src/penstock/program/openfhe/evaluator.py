@@ -427,7 +427,7 @@ def needed_keys(trace: Trace) -> dict[str, Any]:
     refreshed = set(refreshes["scope"].unique().to_pylist())
     within = {
         scope: any("/".join(parts[:end]) in refreshed for end in range(1, len(parts) + 1))
-        for scope, parts in ((each, each.split("/")) for each in table["scope"].unique().to_pylist())
+        for scope, parts in ((path, path.split("/")) for path in table["scope"].unique().to_pylist())
     }
     inside = pa.array([within[scope] for scope in table["scope"].to_pylist()], type=pa.bool_())
     own = table.filter(pc.invert(inside))

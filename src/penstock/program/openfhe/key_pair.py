@@ -67,12 +67,12 @@ def client_keys(folder: Path, params: CkksParameters, context: Any) -> tuple[Any
     known = _is_known(folder, contents)
     if not known:
         _try_apart(folder, params, contents)
-    found = loaded(folder, contents)
+    pair = loaded(folder, contents)
     if not known:
         # A folder that may only be read stays without a digest; the next opening tries the pair again.
         with suppress(FileError):
             write_atomic(folder / DIGEST, digest_of(contents), force=True, mode=_PRIVATE_MODE)
-    return found
+    return pair
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
@@ -97,16 +97,16 @@ def loaded(folder: Path, contents: dict[str, bytes]) -> tuple[Any, Any]:
             ends by a signal.
     """
     fhe = load_openfhe()
-    found = []
+    keys = []
     for name, read in ((PUBLIC, fhe.DeserializePublicKeyString), (SECRET, fhe.DeserializePrivateKeyString)):
         try:
-            found.append(read(contents[name], fhe.BINARY))
+            keys.append(read(contents[name], fhe.BINARY))
         except Exception as error:  # whatever the binding makes of damaged bytes
             raise KeyPairDamaged(
                 f"{folder / name}: it holds no key of OpenFHE, so nobody can decrypt what was encrypted with it: "
                 f"{remedy.key_pair(folder)}"
             ) from error
-    return found[0], found[1]
+    return keys[0], keys[1]
 
 
 def encrypted_trial(context: Any, public: Any) -> Any:
@@ -137,7 +137,7 @@ class KeyTrial:
         # The order of the slots is that of the powers of 5; -1 conjugates, which real values do not show.
         order = 4 * len(TRIAL)
         powers = {pow(5, turn, order): turn for turn in range(len(TRIAL))}
-        turn = next(powers[each % order] for each in (element, -element) if each % order in powers)
+        turn = next(powers[power % order] for power in (element, -element) if power % order in powers)
         self._compare(key, lambda: self._cc.EvalAutomorphism(self._ciphertext, element, made), np.roll(TRIAL, -turn))
 
     def relinearizes(self, key: str) -> None:
@@ -158,9 +158,9 @@ class KeyTrial:
         )
 
 
-def is_close(found: Values, expected: Values) -> bool:
+def is_close(slots: Values, expected: Values) -> bool:
     """Whether a trial gave the expected values."""
-    return bool(np.all(np.isfinite(found)) and np.max(np.abs(found - expected)) < _TRIAL_ERROR)
+    return bool(np.all(np.isfinite(slots)) and np.max(np.abs(slots - expected)) < _TRIAL_ERROR)
 
 
 def digest_of(contents: dict[str, bytes]) -> bytes:

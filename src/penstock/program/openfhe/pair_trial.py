@@ -50,7 +50,7 @@ def _tried(folder: Path, tried: list[str], context: Any) -> tuple[Any, Any]:
 def _limit_memory(spare_bytes: int) -> None:
     """From now on this process gets so much more than it has."""
     has_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
-    limits = [each for each in resource.getrlimit(resource.RLIMIT_AS) if each != resource.RLIM_INFINITY]
+    limits = [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit != resource.RLIM_INFINITY]
     least = min([has_bytes + spare_bytes, *limits])
     resource.setrlimit(resource.RLIMIT_AS, (least, least))
 

@@ -14,8 +14,8 @@ from penstock.program.openfhe.evaluator import OpenFheEvaluator, load_openfhe
 def ciphertext_bytes(a: Cipher) -> bytes:
     """A ciphertext in OpenFHE's binary serialization."""
     fhe = load_openfhe()
-    found: bytes = fhe.Serialize(a.value, fhe.BINARY)
-    return found
+    content: bytes = fhe.Serialize(a.value, fhe.BINARY)
+    return content
 
 
 def library_ciphertext(content: bytes) -> Any:
@@ -43,10 +43,10 @@ def ciphertext_reader(ev: OpenFheEvaluator) -> Callable[[bytes], Any]:
     zero = cc.EvalSub(some, some)
 
     def read(content: bytes) -> Any:
-        found = library_ciphertext(content)
+        loaded = library_ciphertext(content)
         # At fewer limbs or another scale a sum would change the ciphertext.
-        same = found.GetLevel() == 0 and found.GetNoiseScaleDeg() == 1 and found.GetSlots() == ev.params.slots
-        return cc.EvalAdd(zero, found) if same else found
+        same = loaded.GetLevel() == 0 and loaded.GetNoiseScaleDeg() == 1 and loaded.GetSlots() == ev.params.slots
+        return cc.EvalAdd(zero, loaded) if same else loaded
 
     return read
 

@@ -113,15 +113,17 @@ class Capture:
 
     def other(self, cc: Any, plaintext: Any) -> Any:
         """A plaintext like this one, with other values; itself where its values are not known."""
-        found = self._known(plaintext)
-        if found is None or found[1].values is None or found[1].decrypted:
+        known = self._known(plaintext)
+        if known is None or known[1].values is None or known[1].decrypted:
             return plaintext
-        known, num_q = found[1], found[0].num_q
-        values = as_vector(found[1].values, is_complex=True)
+        packaging, encoded = known
+        values = as_vector(known[1].values, is_complex=True)
         digest = _digest(values.tobytes())
         if digest not in self._others:
             self._others[digest] = other_values(values, len(self._others))
-        return self._make(cc, self._others[digest], known.degree, num_q - known.limbs, None, known.slots)
+        return self._make(
+            cc, self._others[digest], encoded.degree, packaging.num_q - encoded.limbs, None, encoded.slots
+        )
 
     def _known(self, plaintext: Any) -> tuple[Packagings, Encoded] | None:
         for packaging in self._packagings:
@@ -144,13 +146,13 @@ class Capture:
     def _reading(self, original: Any) -> Any:
         @functools.wraps(original)
         def method(plaintext: Any, *args: Any, **kwargs: Any) -> Any:
-            found = original(plaintext, *args, **kwargs)
+            numbers = original(plaintext, *args, **kwargs)
             known = self._known(plaintext)
             if known is None or not known[1].decrypted:
-                return found
+                return numbers
             for packaging in self._packagings:
                 packaging.read_decrypted = True
-            return marked(found)
+            return marked(numbers)
 
         return method
 
@@ -206,13 +208,13 @@ class Capture:
             source = args[0] if args else kwargs["filename" if from_file else "str"]
             # The script may write over the file later.
             digest = _file_digest(source) if from_file else _digest(source)
-            found = original(*args, **kwargs)
-            thing = found[0] if from_file else found
+            read = original(*args, **kwargs)
+            thing = read[0] if from_file else read
             if digest in self._ciphertexts:
                 self._tap.identities.set(thing, self._ciphertexts[digest])
             elif digest in self._contexts:
                 self._tap.same_context(thing, self._contexts[digest])
-            return found
+            return read
 
         return function
 
@@ -223,11 +225,11 @@ def _digest(content: str | bytes) -> str:
 
 def _file_digest(path: str) -> str:
     """Of a file's content; of nothing where it cannot be read, which the library says itself."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     try:
         with Path(path).open("rb") as file:
             while block := file.read(1 << 20):
-                found.update(block)
+                digest.update(block)
     except OSError:
         return ""
-    return found.hexdigest()
+    return digest.hexdigest()

@@ -38,24 +38,24 @@ class _Marked:
         with OBSERVED.paused():
             if targets:
                 kwargs["out"] = tuple(map(plain, targets))
-            found = getattr(ufunc, method)(*map(plain, inputs), **plain(kwargs))
+            computed = getattr(ufunc, method)(*map(plain, inputs), **plain(kwargs))
         if method == "at":
             targets = (inputs[0],)
-        if any(each is not None and not isinstance(each, _Marked) for each in targets):
+        if any(target is not None and not isinstance(target, _Marked) for target in targets):
             OBSERVED.note(COPIED)
         if targets:
             return targets[0] if len(targets) == 1 else targets
-        return followed(found)
+        return followed(computed)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         out = kwargs.get("out")
         with OBSERVED.paused():
-            found = function(*plain(args), **plain(kwargs))
+            computed = function(*plain(args), **plain(kwargs))
         if function in _SHAPES:
-            return found
-        if found is None or (out is not None and not isinstance(out, _Marked)):
+            return computed
+        if computed is None or (out is not None and not isinstance(out, _Marked)):
             OBSERVED.note(COPIED)
-        return followed(found) if out is None else out
+        return followed(computed) if out is None else out
 
 
 def _through(base: Any, name: str) -> Callable[..., Any]:
@@ -64,10 +64,10 @@ def _through(base: Any, name: str) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         with OBSERVED.paused():
-            found = own(unmarked(self), *plain(args), **plain(kwargs))
-            if found is NotImplemented and base is float and args and isinstance(args[0], complex):
-                found = getattr(complex, name)(complex(unmarked(self)), plain(args[0]))
-        return found if found is NotImplemented else followed(found)
+            computed = own(unmarked(self), *plain(args), **plain(kwargs))
+            if computed is NotImplemented and base is float and args and isinstance(args[0], complex):
+                computed = getattr(complex, name)(complex(unmarked(self)), plain(args[0]))
+        return computed if computed is NotImplemented else followed(computed)
 
     method.__name__ = name
     return method
@@ -79,10 +79,10 @@ def _noted(base: Any, name: str, did: str) -> Callable[..., Any]:
 
     def method(self: Any, *args: Any) -> Any:
         with OBSERVED.paused():
-            found = own(unmarked(self), *plain(args))
-        if found is not NotImplemented:
+            computed = own(unmarked(self), *plain(args))
+        if computed is not NotImplemented:
             OBSERVED.note(did)
-        return found
+        return computed
 
     method.__name__ = name
     return method
@@ -111,26 +111,26 @@ def _itself(self: Any, *_: Any) -> Any:
 def _scalar(name: str, base: Any) -> Any:
     """A class of marked numbers."""
     own: dict[str, Any] = {"__slots__": (), "__hash__": base.__hash__, "_base": base}
-    binary = [f"__{side}{each}__" for each in _BINARY for side in ("", "r")]
-    kept = [*binary, *(f"__{each}__" for each in _UNARY), "conjugate", "__round__"]
+    binary = [f"__{side}{stem}__" for stem in _BINARY for side in ("", "r")]
+    kept = [*binary, *(f"__{stem}__" for stem in _UNARY), "conjugate", "__round__"]
     if issubclass(base, np.generic):
         kept += ["item", "round", "astype", "mean", "sum", "max", "min", "tolist", "squeeze", "ravel", "reshape"]
         kept += ["conj", "prod", "std", "var", "clip", "copy", "flatten", "__getitem__"]
-    noted = dict.fromkeys((f"__{each}__" for each in _COMPARISONS), COMPARED)
+    noted = dict.fromkeys((f"__{stem}__" for stem in _COMPARISONS), COMPARED)
     noted |= dict.fromkeys(("__bool__", "__int__", "__trunc__", "__floor__", "__ceil__", "is_integer"), COUNTED)
     noted |= dict.fromkeys(("__float__", "__complex__", "as_integer_ratio", "hex", "tobytes"), COPIED)
-    for each in (each for each in kept if hasattr(base, each)):
-        own[each] = _through(base, each)
-    for each in (each for each in noted if hasattr(base, each)):
-        own[each] = _noted(base, each, noted[each])
-    for each in ("__repr__", "__str__", "__format__"):
-        own[each] = _shown(base, each)
-    for each in ("real", "imag"):
-        own[each] = property(_part(each))
+    for method in (method for method in kept if hasattr(base, method)):
+        own[method] = _through(base, method)
+    for method in (method for method in noted if hasattr(base, method)):
+        own[method] = _noted(base, method, noted[method])
+    for method in ("__repr__", "__str__", "__format__"):
+        own[method] = _shown(base, method)
+    for method in ("real", "imag"):
+        own[method] = property(_part(method))
     own["__copy__"] = own["__deepcopy__"] = _itself
     own["__reduce__"] = own["__reduce_ex__"] = lambda self, *_: (base, (_python(self),))
     # numpy takes the first base of a scalar's class for its type.
-    own |= {each: vars(_Marked)[each] for each in ("__array_priority__", "__array_ufunc__", "__array_function__")}
+    own |= {method: vars(_Marked)[method] for method in ("__array_priority__", "__array_ufunc__", "__array_function__")}
     return type(name, (base, _Marked), own)
 
 
@@ -144,16 +144,16 @@ DecryptedFloat = _scalar("DecryptedFloat", float)
 DecryptedComplex = _scalar("DecryptedComplex", complex)
 """A decrypted complex number, or a number computed from one."""
 _SCALARS: dict[Any, Any] = {float: DecryptedFloat, complex: DecryptedComplex}
-for _each in (np.float16, np.float32, np.float64, np.longdouble, np.complex64, np.complex128, np.clongdouble):
-    _SCALARS.setdefault(_each, _scalar(f"Decrypted{_each.__name__.title()}", _each))
+for _base in (np.float16, np.float32, np.float64, np.longdouble, np.complex64, np.complex128, np.clongdouble):
+    _SCALARS.setdefault(_base, _scalar(f"Decrypted{_base.__name__.title()}", _base))
 
 
 class DecryptedList(_Marked, list[Any]):
     """The values of a decrypted plaintext."""
 
     def __getitem__(self, where: Any) -> Any:
-        found = list.__getitem__(self, where)
-        return DecryptedList(found) if isinstance(where, slice) else found
+        part = list.__getitem__(self, where)
+        return DecryptedList(part) if isinstance(where, slice) else part
 
     def __add__(self, other: Any) -> Any:
         return DecryptedList([*self, *other]) if isinstance(other, list) else NotImplemented
@@ -192,10 +192,10 @@ class DecryptedArray(_Marked, np.ndarray[Any, Any]):
     """The values of a decrypted plaintext, and what numpy made of them."""
 
     def view(self, *args: Any, **kwargs: Any) -> Any:
-        found = np.ndarray.view(self, *args, **kwargs)
-        if not isinstance(found, DecryptedArray):
+        viewed = np.ndarray.view(self, *args, **kwargs)
+        if not isinstance(viewed, DecryptedArray):
             OBSERVED.note(COPIED)
-        return found
+        return viewed
 
     def __iter__(self) -> Iterator[Any]:
         return map(followed, iter(unmarked(self)))
@@ -244,47 +244,47 @@ def plain(thing: Any) -> Any:
     """The same number, array, or nest of lists, tuples and dictionaries, without marks."""
     kind = type(thing)
     if kind is DecryptedList or kind is list:
-        return [plain(each) if type(each) is not float else each for each in thing]
+        return [plain(entry) if type(entry) is not float else entry for entry in thing]
     if kind is tuple:
         return tuple(map(plain, thing))
     if kind is dict:
-        return {key: plain(each) for key, each in thing.items()}
+        return {key: plain(entry) for key, entry in thing.items()}
     return unmarked(thing)
 
 
-def marked(found: Any) -> Any:
+def marked(number: Any) -> Any:
     """Return the same number, list or array with the mark, and anything else unchanged.
 
     >>> type(2 * marked(0.5) + 1), 2 * marked(0.5) + 1
     (<class 'penstock.program.openfhe.recorder.decrypted.DecryptedFloat'>, 2.0)
     """
-    kind = _SCALARS.get(type(found))
+    kind = _SCALARS.get(type(number))
     if kind is not None:
-        return kind(found)
-    if isinstance(found, _Marked):
-        return found
-    if isinstance(found, list):
-        return DecryptedList(map(marked, found))
-    if isinstance(found, np.ndarray):
-        return np.ndarray.view(found, DecryptedArray)
-    return found
+        return kind(number)
+    if isinstance(number, _Marked):
+        return number
+    if isinstance(number, list):
+        return DecryptedList(map(marked, number))
+    if isinstance(number, np.ndarray):
+        return np.ndarray.view(number, DecryptedArray)
+    return number
 
 
-def followed(found: Any) -> Any:
+def followed(computed: Any) -> Any:
     """Mark a result that was computed from decrypted values. Integers and truth values count as a look at them."""
-    if isinstance(found, np.ndarray):
-        if found.dtype.kind in "biu":
-            OBSERVED.note(COMPARED if found.dtype.kind == "b" else COUNTED)
-        return marked(found)
-    if isinstance(found, bool | int | np.bool_ | np.integer):
-        OBSERVED.note(COMPARED if isinstance(found, bool | np.bool_) else COUNTED)
-        return found
-    if isinstance(found, list):
-        return DecryptedList(map(followed, found))
-    if isinstance(found, tuple):
-        each = [followed(part) for part in found]
-        return type(found)(*each) if hasattr(found, "_fields") else tuple(each)
-    return marked(found)
+    if isinstance(computed, np.ndarray):
+        if computed.dtype.kind in "biu":
+            OBSERVED.note(COMPARED if computed.dtype.kind == "b" else COUNTED)
+        return marked(computed)
+    if isinstance(computed, bool | int | np.bool_ | np.integer):
+        OBSERVED.note(COMPARED if isinstance(computed, bool | np.bool_) else COUNTED)
+        return computed
+    if isinstance(computed, list):
+        return DecryptedList(map(followed, computed))
+    if isinstance(computed, tuple):
+        parts = [followed(part) for part in computed]
+        return type(computed)(*parts) if hasattr(computed, "_fields") else tuple(parts)
+    return marked(computed)
 
 
 def is_decrypted(argument: Any) -> bool:

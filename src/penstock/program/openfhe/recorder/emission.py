@@ -77,24 +77,24 @@ class NotedFunction:
         self.samples: list[float] = []
 
     def __call__(self, x: float) -> Any:
-        found = self._function(x)
-        self.samples.append(float(found))
-        if is_decrypted(found):
+        sample = self._function(x)
+        self.samples.append(float(sample))
+        if is_decrypted(sample):
             self.samples[-1] = float("nan")
-        return found
+        return sample
 
 
 # Sums and products.
 def _add_many(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
-    return tree([each.value for each in terms], lambda a, b: to.emit(Verb.ADD, [a, b]))
+    return tree([term.value for term in terms], lambda a, b: to.emit(Verb.ADD, [a, b]))
 
 
 def _add_many_in_place(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
-    return reduce(lambda a, b: to.emit(Verb.ADD, [a, b]), [each.value for each in terms])
+    return reduce(lambda a, b: to.emit(Verb.ADD, [a, b]), [term.value for term in terms])
 
 
 def _mult_many(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
-    return tree([each.value for each in terms], lambda a, b: _rescaled(to, to.emit(Verb.MULT, [a, b])))
+    return tree([term.value for term in terms], lambda a, b: _rescaled(to, to.emit(Verb.MULT, [a, b])))
 
 
 def _composed(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
@@ -133,7 +133,7 @@ def _sum_slots(to: Emitter, total: int, count: int) -> int:
         if 2 * step < count:
             digits = to.emit(Verb.DECOMPOSE, [total])
             rotated = [
-                to.emit(Verb.ROTATE_HOISTED, [total, digits], argument=each) for each in (step, 2 * step, 3 * step)
+                to.emit(Verb.ROTATE_HOISTED, [total, digits], argument=turn) for turn in (step, 2 * step, 3 * step)
             ]
         else:
             rotated = [to.emit(Verb.ROTATE, [total], argument=step)]
@@ -192,8 +192,8 @@ def _coefficients(given: Any, linear: bool | None) -> tuple[float, ...]:
         raise Unknown(
             "a coefficient is a number that was decrypted: a package holds no step that the key's owner takes"
         )
-    found = tuple(_real(given, "a coefficient"))
-    degree = degree_of(found)
+    coefficients = tuple(_real(given, "a coefficient"))
+    degree = degree_of(coefficients)
     if not degree:
         raise Unknown("a series of degree 0 is a constant: multiply by 0 and add it")
     if linear is not None and linear is not (degree < _LINEAR_BELOW):
@@ -202,7 +202,7 @@ def _coefficients(given: Any, linear: bool | None) -> tuple[float, ...]:
             f"a series of degree {degree} by {way}: packages take the other way {other} degree {_LINEAR_BELOW}, as the "
             "call without Linear or PS does; call that"
         )
-    return found
+    return coefficients
 
 
 # Bootstrapping.
@@ -232,12 +232,12 @@ def _bootstrap(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: i
 
 
 def _real(numbers: Any, what: str) -> list[float]:
-    found: Values = np.asarray(numbers)
-    if found.dtype.kind == "c":
-        if np.any(found.imag):
+    vector: Values = np.asarray(numbers)
+    if vector.dtype.kind == "c":
+        if np.any(vector.imag):
             raise Unknown(f"{what} is complex, which this version does not package: take real ones")
-        found = found.real
-    return [float(each) for each in found]
+        vector = vector.real
+    return [float(number) for number in vector]
 
 
 def _holds_ciphertexts(to: Emitter, arg: Any) -> bool:

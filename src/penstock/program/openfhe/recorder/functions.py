@@ -39,8 +39,8 @@ def _following(original: Any) -> Any:
         if not any(map(is_decrypted, args)):
             return original(*args, **kwargs)
         with OBSERVED.paused():
-            found = original(*plain(args), **kwargs)
-        return followed(found)
+            computed = original(*plain(args), **kwargs)
+        return followed(computed)
 
     return function
 
@@ -58,10 +58,10 @@ def _choosing(original: Any) -> Any:
         if len(args) == 1 and not isinstance(args[0], list | tuple):
             args = (list(args[0]),)
         given = args if len(args) > 1 else args[0]
-        if not is_decrypted(given) or not all(isinstance(each, float | int) for each in given):
+        if not is_decrypted(given) or not all(isinstance(number, float | int) for number in given):
             return original(*args, **kwargs)
         with OBSERVED.paused():
-            found = original(*args, **kwargs)
-        return marked(found) if not isinstance(found, int) else followed(found)
+            chosen = original(*args, **kwargs)
+        return marked(chosen) if not isinstance(chosen, int) else followed(chosen)
 
     return function

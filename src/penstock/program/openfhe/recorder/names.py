@@ -61,18 +61,18 @@ def _next(frame: FrameType) -> tuple[str, int]:
 
 def name_of(thing: Any, frame: FrameType | None) -> str | None:
     """The variable that holds `thing`: the caller's, where a function has it as a parameter."""
-    found = None
+    variable = None
     for _ in range(_FRAMES):
         if frame is None:
             break
-        held = [name for name, each in list(frame.f_locals.items()) if each is thing and _plain(name)]
+        held = [name for name, held_value in list(frame.f_locals.items()) if held_value is thing and _plain(name)]
         if not held:
             break
-        found = held[0]
-        if found not in frame.f_code.co_varnames[: frame.f_code.co_argcount]:
+        variable = held[0]
+        if variable not in frame.f_code.co_varnames[: frame.f_code.co_argcount]:
             break
         frame = frame.f_back
-    return found
+    return variable
 
 
 def _plain(name: str) -> str | None:

@@ -57,24 +57,24 @@ def fingerprint(packaging: Packaging) -> Fingerprint:
     made = packaging.collected()
     sink = packaging.constants.sink if isinstance(packaging.constants, Behind) else packaging.constants
     digests = sink.digests if isinstance(sink, Digested) else {}
-    found = []
-    for each, place in zip(made.instructions, packaging.places, strict=True):
-        entry: dict[str, Any] = {"call": [each.verb.value, list(each.operands)], "place": str(place)}
-        entry["constant"] = [digests[number] for number in each.constants]
-        entry["number"] = repr(each.number)
-        argument = SHAPES[each.verb].argument
+    entries = []
+    for call, place in zip(made.instructions, packaging.places, strict=True):
+        entry: dict[str, Any] = {"call": [call.verb.value, list(call.operands)], "place": str(place)}
+        entry["constant"] = [digests[number] for number in call.constants]
+        entry["number"] = repr(call.number)
+        argument = SHAPES[call.verb].argument
         if argument == "series":
-            entry["series"] = repr(made.series[each.argument])
+            entry["series"] = repr(made.series[call.argument])
         elif argument == "input":
-            given = made.inputs[each.argument]
+            given = made.inputs[call.argument]
             entry["input"] = [given.length, given.limbs]
-            entry["given"] = packaging.given.get(each.argument, "")
+            entry["given"] = packaging.given.get(call.argument, "")
         elif argument == "output":
-            entry["output"] = made.outputs[each.argument].length
+            entry["output"] = made.outputs[call.argument].length
         else:
-            entry["step or limbs"] = each.argument
-        found.append(entry)
-    return found
+            entry["step or limbs"] = call.argument
+        entries.append(entry)
+    return entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,12 @@ class Second:
 
 def fingerprints(run: ScriptRun) -> list[Fingerprint | str]:
     """Of every package of a run; the words of a refusal where it is refused."""
-    found: list[Fingerprint | str] = []
+    packages: list[Fingerprint | str] = []
     for recording in run.recordings:
         if isinstance(recording.packaging, Packagings):
-            for each in recording.packaging.packages:
-                found.append(fingerprint(each) if each.refusal is None else str(each.refusal))
-    return found
+            for packaging in recording.packaging.packages:
+                packages.append(fingerprint(packaging) if packaging.refusal is None else str(packaging.refusal))
+    return packages
 
 
 def check_oblivious(run: ScriptRun, script: Path, args: Sequence[str], folder: Path) -> None:
@@ -104,7 +104,7 @@ def check_oblivious(run: ScriptRun, script: Path, args: Sequence[str], folder: P
     Raises: NotPackaged: what differs first, with its line.
     """
     first = fingerprints(run)
-    if all(isinstance(each, str) for each in first):
+    if all(isinstance(package, str) for package in first):
         return
     second = _second_run(script, args, folder)
     for number, ours in enumerate(first):
@@ -156,7 +156,7 @@ def compare(first: Fingerprint, second: Fingerprint, *, ended: str = "") -> None
         longer = max(first, second, key=len)
         rest = longer[min(len(first), len(second)) :]
         if ended and longer is first:
-            if all("output" in each for each in rest):
+            if all("output" in entry for entry in rest):
                 return
             raise NotPackaged(
                 f"{rest[0]['place']}: not oblivious: a second run, with other inputs, ended before this call "
@@ -168,7 +168,7 @@ def compare(first: Fingerprint, second: Fingerprint, *, ended: str = "") -> None
 def main(out: str, script: str, *args: str) -> int:
     """The second run: its fingerprints go to a file."""
     run = run_script(Path(script), args, sinks=lambda number: Digested(), other_inputs=True)
-    ended = next((each.ended for each in run.recordings if each.ended), "")
+    ended = next((recording.ended for recording in run.recordings if recording.ended), "")
     Path(out).write_text(json.dumps({"packages": fingerprints(run), "ended": ended}), encoding="utf-8")
     return run.exit_code
 

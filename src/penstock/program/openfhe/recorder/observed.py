@@ -60,11 +60,11 @@ class Observations:
 
 def _script_frame(frame: FrameType) -> FrameType:
     """The nearest frame that no library runs, or else the nearest one outside of this folder."""
-    each: FrameType | None = frame
-    while each is not None:
-        if not each.f_code.co_filename.startswith((*_LIBRARIES, "<")):
-            return each
-        each = each.f_back
+    caller: FrameType | None = frame
+    while caller is not None:
+        if not caller.f_code.co_filename.startswith((*_LIBRARIES, "<")):
+            return caller
+        caller = caller.f_back
     return frame
 
 

@@ -32,21 +32,21 @@ def _other(values: Reals, rng: np.random.Generator) -> Reals:
     if not values.any() or not np.isfinite(values).all():
         return values
     draw = _drawer(values, rng)
-    return max((draw() for _ in range(_DRAWS)), key=lambda each: _distance(values, each))
+    return max((draw() for _ in range(_DRAWS)), key=lambda drawn: _distance(values, drawn))
 
 
 def _drawer(values: Reals, rng: np.random.Generator) -> Callable[[], Reals]:
     """Draws from the range of the values, or from the few values that there are."""
-    found, size = np.unique(values), len(values)
-    low, high = float(found[0]), float(found[-1])
-    if set(found) <= {-1.0, 0.0, 1.0}:
-        few = found if len(found) > 1 else np.array([0.0, low])
+    levels, size = np.unique(values), len(values)
+    low, high = float(levels[0]), float(levels[-1])
+    if set(levels) <= {-1.0, 0.0, 1.0}:
+        few = levels if len(levels) > 1 else np.array([0.0, low])
         return lambda: rng.choice(few, size)
-    if 1 < len(found) <= max(2, size // 8) < size:
-        return lambda: rng.choice(found, size)
+    if 1 < len(levels) <= max(2, size // 8) < size:
+        return lambda: rng.choice(levels, size)
     if low == high:
         low, high = sorted((low / 2, high))
-    if np.all(found == np.round(found)) and np.abs(found).max() < 2**53:
+    if np.all(levels == np.round(levels)) and np.abs(levels).max() < 2**53:
         return lambda: rng.integers(int(np.ceil(low)), int(high), size, endpoint=True).astype(np.float64)
     return lambda: rng.uniform(low, high, size)
 
@@ -58,6 +58,6 @@ def _distance(values: Reals, other: Reals) -> float:
     thresholds = low + spread * np.linspace(0.1, 0.9, 9)
     sides = np.mean((values[:, None] > thresholds) != (other[:, None] > thresholds)) if len(values) <= 4096 else 0.0
     order = np.mean(np.argsort(values, kind="stable") != np.argsort(other, kind="stable"))
-    extremes = np.mean([each(values) != each(other) for each in (np.argmax, np.argmin)])
+    extremes = np.mean([extreme(values) != extreme(other) for extreme in (np.argmax, np.argmin)])
     moved = abs(values.mean() - other.mean()) + abs(low - other.min()) + abs(high - other.max())
     return float(sides + order + extremes + moved / spread + np.mean(values != other))

@@ -53,10 +53,10 @@ class PackageFiles:
             if not isinstance(recording.packaging, Packagings):
                 continue
             refusals += recording.packaging.refusals
-            for each in recording.packaging.packages:
-                if each.refusal is None:
+            for packaging in recording.packaging.packages:
+                if packaging.refusal is None:
                     try:
-                        made.append(self._written(each))
+                        made.append(self._written(packaging))
                     except PenstockError as error:
                         refusals.append(error)
         return made, refusals

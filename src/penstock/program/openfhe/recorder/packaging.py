@@ -105,7 +105,7 @@ class Packaging:
         try:
             if decrypted:
                 raise Refused(DECRYPTED)
-            known = [] if call.form is Form.ENCRYPT else [self._checked(each) for each in before]
+            known = [] if call.form is Form.ENCRYPT else [self._checked(operand) for operand in before]
             HANDLERS[call.form](self, call, args, result, known)
         except Refused as reason:
             self.refuse(self._place, str(reason))
@@ -370,7 +370,7 @@ class Packaging:
         work = emission.COMPOSITES.get(call.name)
         if work is None:
             raise Refused(f"the inside of {call.name} is not known: compute it by calls of one operation each")
-        operands = [emission.Term(_value(each), each.state) for each in before]
+        operands = [emission.Term(_value(operand), operand.state) for operand in before]
         plain = next((self._operand(arg) for arg in args if type(arg) is self._plaintext), None)
         if plain is not None:
             operands[0] = emission.Term(self.lowered(before[0], plain), operands[0].state)
@@ -400,8 +400,8 @@ class Packaging:
             return package
         numbers = self.constants.settled()
         instructions = [
-            each._replace(constants=tuple(numbers[k] for k in each.constants)) if each.constants else each
-            for each in package.instructions
+            call._replace(constants=tuple(numbers[k] for k in call.constants)) if call.constants else call
+            for call in package.instructions
         ]
         return replace(package, instructions=instructions)
 
@@ -460,7 +460,7 @@ def _number(scalar: Any) -> complex:
 
 
 def _check_two_polynomials(operands: Sequence[Known]) -> None:
-    if any(each.polynomials > 2 for each in operands):
+    if any(operand.polynomials > 2 for operand in operands):
         raise Refused("an operand is a product that was not relinearized: call Relinearize first")
 
 

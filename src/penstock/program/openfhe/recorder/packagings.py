@@ -57,12 +57,12 @@ class Packagings:
     @property
     def refusals(self) -> list[NotPackaged]:
         """Why parts of the context do not become packages."""
-        found = [self.refusal, *(each.refusal for each in self.packages)]
-        return [each for each in found if each is not None]
+        reasons = [self.refusal, *(packaging.refusal for packaging in self.packages)]
+        return [reason for reason in reasons if reason is not None]
 
     # What the recording calls.
     def operands(self, args: Sequence[Any]) -> list[Known | None]:
-        return [self._identities.get(each) for each in self._recording.ciphertexts(args)]
+        return [self._identities.get(ciphertext) for ciphertext in self._recording.ciphertexts(args)]
 
     def note(
         self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known | None], frame: FrameType
@@ -79,8 +79,8 @@ class Packagings:
             owner.refuse(place_of(call.name, frame), chosen(OBSERVED.first))
         if owner.refusal is not None:
             # Later calls on its results are refused with it.
-            for each in self._recording.ciphertexts((*args, result)):
-                known = self._identities.get(each)
+            for ciphertext in self._recording.ciphertexts((*args, result)):
+                known = self._identities.get(ciphertext)
                 if known is not None and known.owner is None:
                     known.owner = owner
 
@@ -91,17 +91,19 @@ class Packagings:
     def _owner(self, call: Call, args: tuple[Any, ...], before: Sequence[Known | None], frame: FrameType) -> Packaging:
         if call.form is Form.ENCRYPT:
             return self._of_key(args[0].GetKeyTag())
-        owners = {id(each.owner): each.owner for each in before if each is not None and each.owner is not None}
-        found: list[Packaging] = list(owners.values())
+        owners = {id(known.owner): known.owner for known in before if known is not None and known.owner is not None}
+        packagings: list[Packaging] = list(owners.values())
         place = place_of(call.name, frame)
-        if not found:
-            found = [self._of_key(each.GetKeyTag()) for each in self._recording.ciphertexts(args)[:1]] or [self._new()]
-            found[0].refuse(place, OUTSIDE)
-        for each in found if len(found) > 1 else ():
-            each.refuse(
+        if not packagings:
+            packagings = [
+                self._of_key(ciphertext.GetKeyTag()) for ciphertext in self._recording.ciphertexts(args)[:1]
+            ] or [self._new()]
+            packagings[0].refuse(place, OUTSIDE)
+        for packaging in packagings if len(packagings) > 1 else ():
+            packaging.refuse(
                 place, "operands are encrypted under several keys: a package has one key pair; make two scripts"
             )
-        return found[0]
+        return packagings[0]
 
     def _of_key(self, tag: str) -> Packaging:
         if tag not in self._by_key:

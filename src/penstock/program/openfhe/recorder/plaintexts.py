@@ -51,14 +51,14 @@ def values_copy(values: Any) -> GivenValues:
 
 def as_vector(values: GivenValues, is_complex: bool) -> Values:
     """What a script gave as the values of a plaintext, (n,); a context of real data drops imaginary parts."""
-    found: Values
+    vector: Values
     if isinstance(values, np.ndarray):
-        found = np.asarray(values).ravel()
+        vector = np.asarray(values).ravel()
     else:
         try:
-            found = np.frombuffer(array("d", values), dtype=np.float64)
+            vector = np.frombuffer(array("d", values), dtype=np.float64)
         except TypeError:
-            found = np.array([complex(each) for each in values], dtype=np.complex128)
-    if found.dtype.kind == "c" and not is_complex:
-        found = found.real
-    return found
+            vector = np.array([complex(number) for number in values], dtype=np.complex128)
+    if vector.dtype.kind == "c" and not is_complex:
+        vector = vector.real
+    return vector

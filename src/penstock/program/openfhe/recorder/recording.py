@@ -454,13 +454,13 @@ class Recording:
 
     def ciphertexts(self, args: Sequence[Any]) -> list[Any]:
         """The ciphertexts among arguments and in lists of them, in order."""
-        found: list[Any] = []
+        flat: list[Any] = []
         for arg in args:
             if type(arg) is self._ciphertext:
-                found.append(arg)
+                flat.append(arg)
             elif isinstance(arg, list | tuple) and arg and not isinstance(arg[0], int | float | complex):
-                found += self.ciphertexts(arg)
-        return found
+                flat += self.ciphertexts(arg)
+        return flat
 
     # Calls that are not operations.
     def _clone(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:

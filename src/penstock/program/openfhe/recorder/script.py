@@ -76,8 +76,8 @@ def run_script(
             if os.getpid() != process:
                 _end_child(code, shown)
         # A context that was written and read again is there twice.
-        found = dict.fromkeys(r for r in TAP.recordings.values() if r is not None)
-        recordings = [r for r in found if r.num_operations]
+        met = dict.fromkeys(r for r in TAP.recordings.values() if r is not None)
+        recordings = [r for r in met if r.num_operations]
     finally:
         TAP.close()
     for recording in recordings:

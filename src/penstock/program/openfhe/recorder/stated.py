@@ -20,20 +20,20 @@ class Stated(Replay):
 
     def __init__(self, package: Package) -> None:
         self.symbolic = SymbolicEvaluator(package.params)
-        super().__init__(self.symbolic, package, {each.name: np.zeros(each.length) for each in package.inputs})
+        super().__init__(self.symbolic, package, {vector.name: np.zeros(vector.length) for vector in package.inputs})
         self.done = 0
         self._states: list[ScaleState | None] = []
 
-    def results(self, each: Instruction) -> Sequence[Any]:
-        found = super().results(each)
-        self._states.append(found[0].state if found else None)
+    def results(self, call: Instruction) -> Sequence[Any]:
+        made = super().results(call)
+        self._states.append(made[0].state if made else None)
         self.done += 1
-        return found
+        return made
 
     def stated(self) -> Package:
         package = self.package
         trace = self.symbolic.builder.finish(
             TraceMeta(workload=package.name, params=package.params.to_dict(), reading="trace")
         )
-        stated = [each._replace(state=state) for each, state in zip(package.instructions, self._states, strict=True)]
+        stated = [call._replace(state=state) for call, state in zip(package.instructions, self._states, strict=True)]
         return replace(package, instructions=stated, keys=trace.view().key_limbs())
