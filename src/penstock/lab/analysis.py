@@ -41,7 +41,7 @@ from penstock.scheme.traces.inspect import summary
 from penstock.scheme.traces.io import read_trace, write_trace
 from penstock.scheme.traces.schema import Trace
 
-READINGS_OFFERED = tuple(name for name, each in READINGS.items() if each.keys)
+READINGS_OFFERED = tuple(name for name, reading in READINGS.items() if reading.keys)
 """Readings that encrypt."""
 THIS_CPU = "this-cpu"
 ACCELERATORS = ("sharp", "a100-tensorfhe")
@@ -342,7 +342,7 @@ def tidy_rows(
 
 def headline(run: RunFolder, trace: Trace) -> dict[str, Any]:
     """The numbers that answer the question, from a run's stored rows."""
-    found = summary(trace)
+    totals = summary(trace)
     measured = {row["quantity"]: row["value"] for row in run.stage_rows("measured") if row["kind"] is None}
     errors = {
         row["note"]: row["value"]
@@ -372,15 +372,15 @@ def headline(run: RunFolder, trace: Trace) -> dict[str, Any]:
     return {
         "run_folder": str(run.path),
         "report": str(run.report_path),
-        "workload": found["workload"],
-        "size": found["size"],
-        "params": found["params"],
+        "workload": totals["workload"],
+        "size": totals["size"],
+        "params": totals["params"],
         "reading": trace.meta.reading,
-        "security_bits": found["security_bits"],
-        "num_operations": found["num_operations"],
-        "num_keys": found["num_keys"],
-        "key_bytes_unique": found["key_bytes_unique"],
-        "key_bytes_touched": found["key_bytes_touched"],
+        "security_bits": totals["security_bits"],
+        "num_operations": totals["num_operations"],
+        "num_keys": totals["num_keys"],
+        "key_bytes_unique": totals["key_bytes_unique"],
+        "key_bytes_touched": totals["key_bytes_touched"],
         "measured_s": measured.get("wall_s"),
         "setup_s": measured.get("setup_s"),
         "peak_rss_bytes": int(measured["peak_rss_bytes"]) if measured.get("peak_rss_bytes") else None,
@@ -425,7 +425,7 @@ def request_of(
             f"two machines are named '{THIS_CPU}', a file and the one that this run fits: results could not be told "
             "apart; change 'name' in the file"
         )
-    found = iter(loaded)
+    in_order = iter(loaded)
     return Request(
         workload=workload,
         size=size_name,
@@ -433,7 +433,7 @@ def request_of(
         seed=seed,
         threads=threads,
         data=data,
-        machines=tuple(None if name == THIS_CPU else next(found) for name in wanted),
+        machines=tuple(None if name == THIS_CPU else next(in_order) for name in wanted),
         tiers=tuple(load_tiers(tiers)),
         reading=reading,
         client_library=client_library,
@@ -442,13 +442,13 @@ def request_of(
 
 def describe(request: Request) -> dict[str, Any]:
     """What an analysis would do, for `--dry-run`."""
-    found = summary(_traced(request, request.params))
-    keys = found["key_bytes_unique"]
+    totals = summary(_traced(request, request.params))
+    keys = totals["key_bytes_unique"]
     fresh = request.params.ciphertext_bytes(request.params.num_q)
     return {
         "workload": request.name, "size": request.size, "params": request.params.name, "reading": request.reading,
-        "security_bits": request.params.security_bits, "num_operations": found["num_operations"],
-        "num_keys": found["num_keys"], "key_bytes_unique": keys, "fresh_ciphertext_bytes": fresh,
+        "security_bits": request.params.security_bits, "num_operations": totals["num_operations"],
+        "num_keys": totals["num_keys"], "key_bytes_unique": keys, "fresh_ciphertext_bytes": fresh,
         "machines": [THIS_CPU if m is None else m.name for m in request.machines],
         "tiers": [tier.name for tier in request.tiers], "provenance": "predicted",
     }  # fmt: skip

@@ -47,23 +47,23 @@ def set_for(
     natives = set(built_for.values())
     if natives <= {None}:
         return Chosen(params=None)
-    said = " and ".join(f"machine '{name}' was built for '{native}'" for name, native in built_for.items() if native)
+    reason = " and ".join(f"machine '{name}' was built for '{native}'" for name, native in built_for.items() if native)
     own = _described(resolve(program, None, size)[2])
     native = next(iter(natives))
     if len(natives) > 1 or native is None:
-        return Chosen(params=None, note=f"parameter set {own} is the program's own; {said}: name one of them")
+        return Chosen(params=None, note=f"parameter set {own} is the program's own; {reason}: name one of them")
     try:
-        for each in (program, *(text for text in beside if not is_trace_file(text))):
-            count_workload(each, native, size)
+        for source in (program, *(text for text in beside if not is_trace_file(text))):
+            count_workload(source, native, size)
     except UnknownName:
         raise
     except UsageError as error:
-        note = f"parameter set {own} is the program's own; {said}, and the program does not run on that: {error}"
+        note = f"parameter set {own} is the program's own; {reason}, and the program does not run on that: {error}"
         return Chosen(params=None, note=note)
     _, size_name, _ = resolve(program, native, size)
     return Chosen(
         params=native,
-        note=f"parameter set '{native}' (size {size_name}) is taken: {said}",
+        note=f"parameter set '{native}' (size {size_name}) is taken: {reason}",
         native=True,
     )
 

@@ -65,7 +65,7 @@ def _copied(package: Package, sink: Kept) -> Package:
     """A package whose constants are given to a sink, in their order."""
     numbers = [sink.add(package.constants.values(number)) for number in range(len(package.constants))]
     renumbered = [
-        each._replace(constants=tuple(numbers[number] for number in each.constants)) for each in package.instructions
+        call._replace(constants=tuple(numbers[number] for number in call.constants)) for call in package.instructions
     ]
     return replace(package, instructions=renumbered, constants=sink)
 
@@ -127,19 +127,19 @@ def verify_inputs(
     everything = swapped("all data", other)
     if not everything.changed:
         return []
-    found = [swapped(part, values) for part, values in _with_parts(given, other)] or [everything]
-    found = [each for each in found if each.changed]
-    for each in found:
-        if each.inputs:
-            shown = "; ".join(each.changed[:SHOWN_CONSTANTS])
-            more = f" and {len(each.changed) - SHOWN_CONSTANTS} more" if len(each.changed) > SHOWN_CONSTANTS else ""
+    swaps = [swapped(part, values) for part, values in _with_parts(given, other)] or [everything]
+    swaps = [swap for swap in swaps if swap.changed]
+    for swap in swaps:
+        if swap.inputs:
+            shown = "; ".join(swap.changed[:SHOWN_CONSTANTS])
+            more = f" and {len(swap.changed) - SHOWN_CONSTANTS} more" if len(swap.changed) > SHOWN_CONSTANTS else ""
             raise CheckFailed(
-                f"{name}: {each.part} is encrypted as input '{each.inputs[0]}' and changes constants of the package "
+                f"{name}: {swap.part} is encrypted as input '{swap.inputs[0]}' and changes constants of the package "
                 f"too: {shown}{more}. The package would hold what depends on an input. Encrypt these vectors. If they "
                 "are a model's, let data() return inputs and model as separate fields of a dataclass or entries of a "
                 "dictionary"
             )
-    return found
+    return swaps
 
 
 class _Other(BaseException):
@@ -149,9 +149,9 @@ class _Other(BaseException):
 def _with_parts(given: Any, other: Any) -> Iterator[tuple[str, Any]]:
     """The data with one part each from the other data; none where it has no parts."""
     if is_dataclass(given) and not isinstance(given, type):
-        for each in fields(given):
-            if each.init:
-                yield f"data.{each.name}", replace(given, **{each.name: getattr(other, each.name)})
+        for part in fields(given):
+            if part.init:
+                yield f"data.{part.name}", replace(given, **{part.name: getattr(other, part.name)})
     elif isinstance(given, Mapping) and isinstance(other, Mapping):
         for key in given:
             if key in other:
@@ -164,7 +164,7 @@ def _with_parts(given: Any, other: Any) -> Iterator[tuple[str, Any]]:
 def describe_package(package: Package) -> dict[str, Any]:
     """What `penstock package` prints of a package."""
     params, constants = package.params, package.constants
-    counts = Counter(each.verb.value for each in package.instructions)
+    counts = Counter(call.verb.value for call in package.instructions)
     if isinstance(constants, ConstantsInFile):
         constant_bytes = sum(stored for stored, *_ in constants.reader.entries())
     else:
@@ -181,10 +181,15 @@ def describe_package(package: Package) -> dict[str, Any]:
         "num_instructions": len(package.instructions),
         "instructions": dict(counts.most_common()),
         "inputs": [
-            {"name": each.name, "length": each.length, "limbs": each.limbs or params.num_q, "complex": each.is_complex}
-            for each in package.inputs
+            {
+                "name": vector.name,
+                "length": vector.length,
+                "limbs": vector.limbs or params.num_q,
+                "complex": vector.is_complex,
+            }
+            for vector in package.inputs
         ],
-        "outputs": [{"name": each.name, "length": each.length} for each in package.outputs],
+        "outputs": [{"name": output.name, "length": output.length} for output in package.outputs],
         "num_constants": len(constants),
         "constant_bytes": constant_bytes,
         "num_series": len(package.series),
@@ -240,7 +245,7 @@ def make_package(
             row = _described(output)
     if swapped is not None:
         row["verified"] = True
-        row["from_data"] = [{"part": each.part, "calls": list(each.changed)} for each in swapped]
+        row["from_data"] = [{"part": swap.part, "calls": list(swap.changed)} for swap in swapped]
     return row
 
 

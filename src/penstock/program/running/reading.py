@@ -52,7 +52,7 @@ class Reading:
     def options(self) -> frozenset[str]:
         """The keyword arguments of `read`."""
         taken = inspect.signature(self.read).parameters.values()
-        return frozenset(each.name for each in taken if each.kind is inspect.Parameter.KEYWORD_ONLY)
+        return frozenset(parameter.name for parameter in taken if parameter.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +95,8 @@ def resolve(name: str, params: str | CkksParameters | None, size: str | None) ->
     checked = catalogue.get(params) if isinstance(params, str) else params
     size_name = size or (workloads.implied_size(workload, checked) if checked is not None else workload.DEFAULT_SIZE)
     chosen = workloads.size_of(workload, size_name)
-    found = checked if checked is not None else catalogue.get(chosen.params)
-    return workload, size_name, workloads.params_at(workload, found)
+    asked = checked if checked is not None else catalogue.get(chosen.params)
+    return workload, size_name, workloads.params_at(workload, asked)
 
 
 def report_to(report: Callable[[int, int], None], total: int) -> Callable[[int], None]:

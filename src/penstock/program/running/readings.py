@@ -31,8 +31,8 @@ class Readings(Mapping[str, Reading]):
         """Raises: UnknownName: no such reading; the message names the nearest."""
         if name not in self._modules:
             raise UnknownName("reading", name, self._modules)
-        found: Reading = importlib.import_module(self._modules[name]).READING
-        return found
+        reading: Reading = importlib.import_module(self._modules[name]).READING
+        return reading
 
     def __contains__(self, name: object) -> bool:
         return name in self._modules
@@ -45,7 +45,7 @@ class Readings(Mapping[str, Reading]):
 
     def with_option(self, option: str) -> list[str]:
         """The readings that take an option."""
-        return [name for name, each in self.items() if option in each.options]
+        return [name for name, reading in self.items() if option in reading.options]
 
 
 READINGS = Readings()

@@ -103,7 +103,9 @@ def write_pack(
         catalogue.get(set_name)
     before = _stored(folder)
     known = {(trace.params, trace.workload): trace for trace in before.traces}
-    wanted += [key for key, each in known.items() if key not in wanted and _digest(folder / each.file) != each.sha256]
+    wanted += [
+        key for key, listed in known.items() if key not in wanted and _digest(folder / listed.file) != listed.sha256
+    ]
     traces, left_out, made = dict(known), {(o.params, o.workload): o for o in before.left_out}, 0
     for index, (set_name, workload) in enumerate(wanted):
         key = set_name, workload
@@ -140,7 +142,7 @@ def check_pack(folder: Path) -> Iterator[str]:
         )
     pack, version = _listed(path)
     if version != _VERSION:
-        number, release = (str(each)[:40] for each in version)
+        number, release = (str(part)[:40] for part in version)
         raise TraceError(
             f"{path} is of format {number} and penstock {release}, and only lists of format {PACK_VERSION} and "
             f"penstock {__version__} are checked: make the pack again, or try each trace with 'penstock trace validate'"
@@ -162,7 +164,7 @@ def _written(folder: Path, file: str, set_name: str, workload: str) -> Packed:
     with os_errors(path.parent):
         path.parent.mkdir(exist_ok=True)
     write_trace(trace, path, force=True)
-    found, called = summary(trace), trace.view(composites=True).count_by_kind()
+    totals, called = summary(trace), trace.view(composites=True).count_by_kind()
     digest = _digest(path)
     assert digest is not None
     return Packed(
@@ -170,10 +172,10 @@ def _written(folder: Path, file: str, set_name: str, workload: str) -> Packed:
         workload=workload,
         size=size,
         params=set_name,
-        num_operations=int(found["num_operations"]),
+        num_operations=int(totals["num_operations"]),
         num_bootstraps=called.get("bootstrap", 0),
-        num_keys=int(found["num_keys"]),
-        key_bytes_touched=int(found["key_bytes_touched"]),
+        num_keys=int(totals["num_keys"]),
+        key_bytes_touched=int(totals["key_bytes_touched"]),
         file_bytes=path.stat().st_size,
         sha256=digest,
     )
@@ -206,8 +208,8 @@ def _listed(path: Path) -> tuple[Pack, tuple[Any, Any]]:
         version = record["pack_version"], record["penstock"]
         if version != _VERSION:
             return Pack((), ()), version
-        traces = tuple(Packed(**each) for each in record["traces"])
-        return Pack(traces, tuple(LeftOut(**each) for each in record["left_out"])), version
+        traces = tuple(Packed(**row) for row in record["traces"])
+        return Pack(traces, tuple(LeftOut(**row) for row in record["left_out"])), version
     except (ValueError, KeyError, TypeError) as error:
         raise TraceError(
             f"{path} is not a manifest of a trace pack ({error}); delete it and make the pack again"
@@ -219,7 +221,7 @@ def _store(folder: Path, pack: Pack) -> None:
         "pack_version": PACK_VERSION,
         "penstock": __version__,
         "traces": [asdict(trace) for trace in pack.traces],
-        "left_out": [asdict(each) for each in pack.left_out],
+        "left_out": [asdict(gap) for gap in pack.left_out],
     }
     write_atomic(folder / MANIFEST, (json.dumps(record, indent=1) + "\n").encode(), force=True)
     sums = "".join(f"{trace.sha256}  {trace.file}\n" for trace in pack.traces)
@@ -232,7 +234,7 @@ def _readme(pack: Pack) -> str:
         f"| {t.key_bytes_touched / 1e9:.2f} |"
         for t in pack.traces
     ]
-    missing = [f"- {each.workload} at `{each.params}`: {each.reason}" for each in pack.left_out]
+    missing = [f"- {gap.workload} at `{gap.params}`: {gap.reason}" for gap in pack.left_out]
     return "\n".join(_sections(rows, missing)) + "\n"
 
 

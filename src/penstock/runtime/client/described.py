@@ -28,8 +28,6 @@ class Program:
     outputs: tuple[Output, ...]
     keys: Mapping[str, int]
     """Evaluation key -> limbs of its highest use."""
-    told: Mapping[str, Any]
-    """The service's whole answer, its predictions included."""
 
     @property
     def security_bits(self) -> int:
@@ -58,37 +56,37 @@ class NeededKeys:
     """Whose keys they are at the service; segments are bound to this name."""
 
 
-def program_of(told: Mapping[str, Any]) -> Program:
+def program_of(description: Mapping[str, Any]) -> Program:
     """The program in a service's answer.
 
     Raises: ServiceError: the answer is malformed. ParamsError: its parameter set breaks a rule.
     """
     try:
-        params = checked_set(CkksParameters.from_dict(told["params"]))
+        params = checked_set(CkksParameters.from_dict(description["params"]))
         inputs = tuple(
-            Input(str(each["name"]), int(each["length"]), int(each.get("limbs") or 0), bool(each.get("complex")))
-            for each in told["inputs"]
+            Input(str(row["name"]), int(row["length"]), int(row.get("limbs") or 0), bool(row.get("complex")))
+            for row in description["inputs"]
         )
         outputs = tuple(
-            Output(str(each["name"]), int(each["length"]), bool(each.get("complex"))) for each in told["outputs"]
+            Output(str(row["name"]), int(row["length"]), bool(row.get("complex"))) for row in description["outputs"]
         )
-        keys = _limbs(told["keys"])
-        name = str(told["name"])
+        keys = _limbs(description["keys"])
+        name = str(description["name"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _malformed("a program", error) from error
-    lengths = {each.name: each.length for each in inputs} | {each.name: each.length for each in outputs}
+    lengths = {vector.name: vector.length for vector in inputs} | {vector.name: vector.length for vector in outputs}
     for vector, length in lengths.items():
         if not 1 <= length <= params.slots:
             raise _malformed("a program", f"'{vector}' has {length} values, and the set {params.slots} slots")
-    return Program(name=name, params=params, inputs=inputs, outputs=outputs, keys=keys, told=told)
+    return Program(name=name, params=params, inputs=inputs, outputs=outputs, keys=keys)
 
 
-def needed_of(told: Mapping[str, Any]) -> NeededKeys:
+def needed_of(answer: Mapping[str, Any]) -> NeededKeys:
     """The keys in a service's answer. Raises: ServiceError: the answer is malformed."""
     try:
-        needed = _limbs(told["needed"])
-        lacking = tuple(str(each if isinstance(each, str) else each["key"]) for each in told["lacking"])
-        pair, tenant = told.get("pair"), told.get("tenant")
+        needed = _limbs(answer["needed"])
+        lacking = tuple(str(entry if isinstance(entry, str) else entry["key"]) for entry in answer["lacking"])
+        pair, tenant = answer.get("pair"), answer.get("tenant")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _malformed("the keys of a program", error) from error
     if strange := [key for key in lacking if key not in needed]:
@@ -126,14 +124,14 @@ def security_bits(params: CkksParameters) -> int:
     return spec_of(params).model_copy(update={"security": "none"}).build().security_bits
 
 
-def _limbs(told: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    found = {str(each["key"]): int(each["limbs"]) for each in told}
-    for key, limbs in found.items():
+def _limbs(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    limbs_of = {str(row["key"]): int(row["limbs"]) for row in rows}
+    for key, limbs in limbs_of.items():
         if _KEY.fullmatch(key) is None:  # it becomes the name of a file
             raise ValueError(f"'{cut(key)}' is no key")
         if not 1 <= limbs <= 255:
             raise ValueError(f"'{key}' at {limbs} limbs")
-    return found
+    return limbs_of
 
 
 def _malformed(what: str, why: object) -> ServiceError:

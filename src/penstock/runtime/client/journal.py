@@ -25,13 +25,13 @@ class Journal:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._found: dict[tuple[str, str], Record] = {}
+        self._records: dict[tuple[str, str], Record] = {}
         self._read_bytes = 0
 
     def note(self, kind: str, name: str, **fields: Any) -> None:
         """Add fields to a record. Raises: FileError."""
         if self.path is None:
-            self._found.setdefault((kind, name), {}).update(fields)
+            self._records.setdefault((kind, name), {}).update(fields)
             return
         with os_errors(self.path):
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
@@ -49,12 +49,12 @@ class Journal:
     def get(self, kind: str, name: str) -> Record | None:
         """The fields of a record."""
         self._read()
-        return self._found.get((kind, name))
+        return self._records.get((kind, name))
 
     def all(self, kind: str) -> Mapping[str, Record]:
         """Every record of a kind, in order of their first lines."""
         self._read()
-        return {name: fields for (each, name), fields in self._found.items() if each == kind}
+        return {name: fields for (own_kind, name), fields in self._records.items() if own_kind == kind}
 
     def _read(self) -> None:
         """Take up the lines that were added, by others too."""
@@ -71,4 +71,4 @@ class Journal:
                 key = str(fields.pop("kind")), str(fields.pop("name"))
             except (ValueError, KeyError, AttributeError, TypeError):
                 continue
-            self._found.setdefault(key, {}).update(fields)
+            self._records.setdefault(key, {}).update(fields)

@@ -32,10 +32,10 @@ def package_of(program: Program, package: Path | None, deployed: Record | None) 
     known: Record = (deployed or {})["package"] if package is None else told_by(package, digest_of(package)[0])
     results = ProgramResults.from_dict(known["results"])
     results.check_params(program.params)
-    outputs = {each.name: each.length for each in results.results}
-    if outputs != {each.name: each.length for each in program.outputs}:
+    outputs = {output.name: output.length for output in results.results}
+    if outputs != {output.name: output.length for output in program.outputs}:
         raise UsageError(
-            f"'{program.name}' has outputs {', '.join(each.name for each in program.outputs)} at the service, and "
+            f"'{program.name}' has outputs {', '.join(output.name for output in program.outputs)} at the service, and "
             f"package '{results.program}' has {', '.join(outputs)}: name the package that is deployed"
         )
     return known
@@ -51,7 +51,7 @@ def results_of(job: str, record: Record, package: Path | None, *, is_shared: boo
         raise UsageError(f"job '{job}' was submitted for another package than {package}: name that one, or none")
     if package is None and stated is None:
         return None
-    found = (
+    results = (
         ProgramResults.of(package) if package is not None else ProgramResults.from_dict(record["package"]["results"])
     )
     if is_shared:
@@ -60,5 +60,5 @@ def results_of(job: str, record: Record, package: Path | None, *, is_shared: boo
                 f"job '{job}' was submitted by an earlier version, which kept no size of its inputs: its result is for "
                 "the owner, or submit it again"
             )
-        found.check_inputs(record["input_eighths"])
-    return found
+        results.check_inputs(record["input_eighths"])
+    return results

@@ -98,8 +98,8 @@ class KeyPair:
             secret = ring.read_secret(str(secret_file), passphrase)
         with client_errors(public_file):
             public = ring.read_public(str(public_file))
-        found = cls(params, ring, secret, public, SharedCount(str(secret.tag), folder / SHARED_FILE))
-        return found._checked(folder)
+        pair = cls(params, ring, secret, public, SharedCount(str(secret.tag), folder / SHARED_FILE))
+        return pair._checked(folder)
 
     @classmethod
     def from_openfhe(cls, folder: Path, params: CkksParameters, *, threads: int | None = None) -> KeyPair:
@@ -315,10 +315,10 @@ class KeyPair:
     def _opened(self, content: bytes, one: Result | None, flooding: float | None, keep_imaginary: bool) -> Values:
         stated = None if one is None else one.stated
         with client_errors():
-            found: Values = self._ring.decrypt(
+            slots: Values = self._ring.decrypt(
                 self._secret, _bytes(content), stated=stated, flooding=flooding, keep_imaginary=keep_imaginary
             )
-        return found
+        return slots
 
     def encrypt_complex(self, values: Values, *, limbs: int) -> bytes:
         """As `encrypt_seeded`, of complex numbers, for programs that compute with them."""
@@ -341,8 +341,8 @@ class KeyPair:
         It tells the error, and so the secret in the end: give it to nobody.
         """
         with client_errors():
-            found: np.ndarray[Any, np.dtype[np.uint64]] = self._ring.phase(self._secret, _bytes(content))
-        return found
+            error: np.ndarray[Any, np.dtype[np.uint64]] = self._ring.phase(self._secret, _bytes(content))
+        return error
 
     def write_key(self, key: str, path: Path, *, tenant: str, limbs: int | None = None, seeded: bool = True) -> int:
         """Make an evaluation key and write it as a segment that `KeyStore.import_segment` takes; bytes of the file.

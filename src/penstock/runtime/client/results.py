@@ -68,17 +68,17 @@ class ProgramResults:
             return _results_of(package)
         path = Path(package).resolve()
         with os_errors(path, "read"):
-            found = path.stat()
-        return _in_file(path, (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size))
+            state = path.stat()
+        return _in_file(path, (state.st_ino, state.st_mtime_ns, state.st_ctime_ns, state.st_size))
 
     def one(self, name: str | None) -> Result:
         """The output of a name; without one the only output. Raises: UsageError: there is no such, or several."""
-        names = [each.name for each in self.results]
+        names = [output.name for output in self.results]
         if name is None and len(names) == 1:
             return self.results[0]
         if name not in names:
-            said = "several results: name one of them" if name is None else f"no result '{name}'"
-            raise UsageError(f"'{self.program}' has {said} ({', '.join(names)})")
+            reason = "several results: name one of them" if name is None else f"no result '{name}'"
+            raise UsageError(f"'{self.program}' has {reason} ({', '.join(names)})")
         return self.results[names.index(name)]
 
     def check_params(self, params: CkksParameters) -> None:
@@ -193,20 +193,20 @@ class ProgramResults:
         return {
             "program": self.program,
             "params": self.params.to_dict(),
-            "results": [asdict(each) for each in self.results],
+            "results": [asdict(output) for output in self.results],
             "noise": self.noise,
             "refreshes": self.refreshes,
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> ProgramResults:
+    def from_dict(cls, record: Mapping[str, Any]) -> ProgramResults:
         """The other way."""
         return cls(
-            program=told["program"],
-            params=CkksParameters.from_dict(told["params"]),
-            results=tuple(Result(**{**each, "header": Header(**each["header"])}) for each in told["results"]),
-            noise=None if told["noise"] is None else Noise(*told["noise"]),
-            refreshes=told["refreshes"],
+            program=record["program"],
+            params=CkksParameters.from_dict(record["params"]),
+            results=tuple(Result(**{**row, "header": Header(**row["header"])}) for row in record["results"]),
+            noise=None if record["noise"] is None else Noise(*record["noise"]),
+            refreshes=record["refreshes"],
         )
 
 
@@ -217,8 +217,8 @@ def _in_file(path: Path, state: tuple[int, ...]) -> ProgramResults:
 
 def _results_of(package: Package) -> ProgramResults:
     ev = HeadersEvaluator(package.params)
-    run_package(ev, package, {each.name: np.zeros(each.length) for each in package.inputs})
-    lengths = {each.name: each.length for each in package.outputs}
+    run_package(ev, package, {vector.name: np.zeros(vector.length) for vector in package.inputs})
+    lengths = {output.name: output.length for output in package.outputs}
     kept = complex_outputs(package)
     return ProgramResults(
         program=package.name,
@@ -228,6 +228,6 @@ def _results_of(package: Package) -> ProgramResults:
             for name, header in zip(output_names(package), ev.headers, strict=True)
         ),
         noise=package.noise,
-        refreshes=any(each.verb is Verb.BOOTSTRAP for each in package.instructions),
+        refreshes=any(call.verb is Verb.BOOTSTRAP for call in package.instructions),
         package=package,
     )

@@ -108,10 +108,12 @@ class Service:
 
         Raises: ParamsError: its set is malformed.
         """
-        found = program_of(self._web.ask("GET", f"/v1/programs/{quote(name, safe='')}").content)
-        if found.name != name:
-            raise ServiceError(f"the service describes '{found.name}' where '{name}' was asked for: tell its operator")
-        return found
+        described = program_of(self._web.ask("GET", f"/v1/programs/{quote(name, safe='')}").content)
+        if described.name != name:
+            raise ServiceError(
+                f"the service describes '{described.name}' where '{name}' was asked for: tell its operator"
+            )
+        return described
 
     def needed_keys(self, name: str) -> NeededKeys:
         """The keys of a program, and which of them the service lacks."""
@@ -121,12 +123,12 @@ class Service:
         """Upload a program package and deploy it under a name; the service's predictions of its time and memory."""
         journal = self._journal if self._folder is not None and self._folder.is_dir() else Journal(None)
         sha256 = Uploads(self._web, journal).send(package, "package", on_bytes=on_bytes)
-        found = self._web.ask("POST", "/v1/programs", {"name": name, "package": sha256}).content
+        deployed = self._web.ask("POST", "/v1/programs", {"name": name, "package": sha256}).content
         if journal.path is not None:
             # A set that no client has keys for has no results either.
             with suppress(ParamsError):
                 journal.note("deployed", self._job_key(name), package=told_by(package, sha256))
-        return found
+        return deployed
 
     # Keys
 
@@ -167,7 +169,7 @@ class Service:
         pair = self._open_pair(program.params)
         self._check_pair(needed, pair, name)
         tenant = self._tenant_of(needed)
-        found = {}
+        segments = {}
         for key in needed.lacking:
             record = self._kept_key(pair, key, _limbs_of(key, needed.needed[key], program.params), tenant)
             if record is None:
@@ -175,10 +177,10 @@ class Service:
                     f"key {key} of program '{name}' is not in {self.folder / EVALUATION}: make it with 'penstock "
                     f"client keygen FOLDER --service {self._web.url} --program {name}'"
                 )
-            found[key] = record
-        total, before = sum(record["bytes"] for record in found.values()), 0
+            segments[key] = record
+        total, before = sum(record["bytes"] for record in segments.values()), 0
         uploads = Uploads(self._web, self._journal)
-        for key, record in found.items():
+        for key, record in segments.items():
             uploads.send(
                 self._key_path(key),
                 "key",
@@ -189,7 +191,7 @@ class Service:
                 name=key,
             )
             before += record["bytes"]
-        return list(found)
+        return list(segments)
 
     def keys(self) -> list[dict[str, Any]]:
         """The tenant's evaluation keys at the service: a row a key with key, set, pair, limbs, form, bytes."""
@@ -241,14 +243,14 @@ class Service:
         job, record = self._prepared(program, values, pair, job, known)
         if record["state"] != "prepared":
             return job
-        total = sum(each["bytes"] for each in record["inputs"].values())
+        total = sum(upload["bytes"] for upload in record["inputs"].values())
         before, uploads = 0, Uploads(self._web, self._journal)
-        for each in record["inputs"].values():
-            told = _in_all(on_bytes, before, total)
-            path = self._job_folder(job) / each["file"]
-            uploads.send(path, "input", digest=(each["sha256"], each["bytes"]), on_bytes=told)
-            before += each["bytes"]
-        sent = {input_name: each["sha256"] for input_name, each in record["inputs"].items()}
+        for upload in record["inputs"].values():
+            report = _in_all(on_bytes, before, total)
+            path = self._job_folder(job) / upload["file"]
+            uploads.send(path, "input", digest=(upload["sha256"], upload["bytes"]), on_bytes=report)
+            before += upload["bytes"]
+        sent = {input_name: upload["sha256"] for input_name, upload in record["inputs"].items()}
         request: dict[str, Any] = {"job": job, "program": name, "inputs": sent, "priority": priority}
         if record.get("package") is not None:
             request["package"] = record["package"]["sha256"]
@@ -282,11 +284,11 @@ class Service:
             poll_s = LONGEST_POLL_S if end is None else min(LONGEST_POLL_S, max(0.0, end - time.monotonic()))
             path = f"/v1/jobs/{quote(_checked_job(job), safe='')}?wait={poll_s:.3f}"
             asked = time.monotonic()
-            found = self._web.ask("GET", path, wait_s=poll_s).content
-            if found.get("state") in ENDED:
-                return found
+            status = self._web.ask("GET", path, wait_s=poll_s).content
+            if status.get("state") in ENDED:
+                return status
             if end is not None and time.monotonic() >= end:
-                raise ServiceError(f"job '{job}' is {found.get('state')} after {timeout_s:g} s: wait for it again")
+                raise ServiceError(f"job '{job}' is {status.get('state')} after {timeout_s:g} s: wait for it again")
             if time.monotonic() - asked < 0.05:  # a service that does not hold polls
                 time.sleep(0.2)
 
@@ -314,18 +316,18 @@ class Service:
         if record is None:
             raise UsageError(f"job '{job}' was not submitted from {self.folder}: name the folder that it came from")
         if record["state"] != "fetched":
-            found = self.wait(job)
-            if found["state"] != "done":
-                why = str(found.get("reason") or found.get("detail") or "no reason is given")
-                raise CheckFailed(f"job '{job}' {found['state']}: {why}")
+            status = self.wait(job)
+            if status["state"] != "done":
+                why = str(status.get("reason") or status.get("detail") or "no reason is given")
+                raise CheckFailed(f"job '{job}' {status['state']}: {why}")
             params = CkksParameters.from_dict(record["params"])
             most = _HEAD_BYTES + 2 * params.ciphertext_bytes(params.num_q, 3)
             for at, name in enumerate(record["outputs"]):
                 path = f"/v1/jobs/{quote(job, safe='')}/outputs/{quote(name, safe='')}"
                 self._web.download(path, self._job_folder(job) / f"output-{at}.ct", most_bytes=most)
             self._journal.note("job", key, state="fetched")
-            for each in record["inputs"].values():
-                (self._job_folder(job) / each["file"]).unlink(missing_ok=True)
+            for upload in record["inputs"].values():
+                (self._job_folder(job) / upload["file"]).unlink(missing_ok=True)
         pair = self._open_pair(CkksParameters.from_dict(record["params"]))
         program = results_of(job, record, package, is_shared=result_for == SHARED)
         values = {}
@@ -364,10 +366,10 @@ class Service:
 
     def _rows(self, path: str, what: str) -> list[dict[str, Any]]:
         answer = self._web.ask("GET", path).content
-        found = answer.get(what, answer.get("items"))
-        if not isinstance(found, list):
+        rows = answer.get(what, answer.get("items"))
+        if not isinstance(rows, list):
             raise ServiceError(f"the service lists {what} in another way than this client reads: take its version")
-        return found
+        return rows
 
     @property
     def folder(self) -> Path:
@@ -416,13 +418,13 @@ class Service:
             )
 
     def _tenant_of(self, needed: NeededKeys) -> str:
-        found = needed.tenant or self._tenant
-        if found is None:
+        tenant = needed.tenant or self._tenant
+        if tenant is None:
             raise UsageError("the service does not say this tenant's name: give it (tenant=…, --tenant)")
-        if self._tenant not in (None, found):
-            raise UsageError(f"the token is tenant '{found}''s, and '{self._tenant}' was named: take the right one")
-        check_tenant(found, "the tenant's name")
-        return found
+        if self._tenant not in (None, tenant):
+            raise UsageError(f"the token is tenant '{tenant}''s, and '{self._tenant}' was named: take the right one")
+        check_tenant(tenant, "the tenant's name")
+        return tenant
 
     def _key_path(self, key: str) -> Path:
         return self.folder / EVALUATION / f"{key.replace(':', '-')}.pkey"
@@ -498,8 +500,8 @@ class Service:
             "program": program.name,
             "state": "prepared",
             "inputs": inputs,
-            "outputs": {each.name: each.length for each in program.outputs},
-            "complex": [each.name for each in program.outputs if each.is_complex],
+            "outputs": {output.name: output.length for output in program.outputs},
+            "complex": [output.name for output in program.outputs if output.is_complex],
             "params": program.params.to_dict(),
             "input_eighths": size_in_eighths(values),
         }
@@ -512,17 +514,17 @@ class Service:
         """Whether the encrypted inputs of a job that was begun are these values. Only this machine's files are read."""
         if record["inputs"].keys() != values.keys():
             return False
-        for name, each in record["inputs"].items():
-            path = self._job_folder(job) / each["file"]
-            if not path.exists() or digest_of(path) != (each["sha256"], each["bytes"]):
+        for name, sent in record["inputs"].items():
+            path = self._job_folder(job) / sent["file"]
+            if not path.exists() or digest_of(path) != (sent["sha256"], sent["bytes"]):
                 return False
             try:
-                found = pair.decrypt(path.read_bytes(), result_for=OWNER)
+                slots = pair.decrypt(path.read_bytes(), result_for=OWNER)
             except PenstockError:
                 return False
             wanted = np.asarray(values[name])
             bound = _SAME * max(1.0, float(np.max(np.abs(wanted), initial=0.0)))
-            if float(np.max(np.abs(found[: len(wanted)] - wanted), initial=0.0)) > bound:
+            if float(np.max(np.abs(slots[: len(wanted)] - wanted), initial=0.0)) > bound:
                 return False
         return True
 

@@ -138,14 +138,14 @@ class SharedCount:
             return self._known
         try:
             with os_errors(self.path, "read"):
-                found = json.loads(self.path.read_bytes()) if self.path.exists() else None
-            if found is None:
+                record = json.loads(self.path.read_bytes()) if self.path.exists() else None
+            if record is None:
                 raise KeyPairDamaged(f"{self.path} is missing: {_REMEDY}")
-            count = _Count(int(found["results"]), float.fromhex(found["divergence"]), int(found["refused"]))
-            tag = str(found["pair"])
+            count = _Count(int(record["results"]), float.fromhex(record["divergence"]), int(record["refused"]))
+            tag = str(record["pair"])
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise KeyPairDamaged(f"{self.path}: it is damaged ({error}): {_REMEDY}") from error
-        if tag != self._tag or found.get("check") != count.check(tag) or not math.isfinite(count.divergence):
+        if tag != self._tag or record.get("check") != count.check(tag) or not math.isfinite(count.divergence):
             raise KeyPairDamaged(f"{self.path}: it is another pair's, or damaged: {_REMEDY}")
         self._known = count
         return count

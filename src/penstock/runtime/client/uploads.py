@@ -34,14 +34,14 @@ OnBytes = Callable[[int, int], None]
 
 def digest_of(path: Path) -> tuple[str, int]:
     """SHA-256 of a file in hexadecimal digits, and its bytes. Raises: FileError."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     size = 0
     buffer = memoryview(bytearray(1 << 20))
     with os_errors(path, "read"), path.open("rb", buffering=0) as file:
         while count := file.readinto(buffer):
-            found.update(buffer[:count])
+            digest.update(buffer[:count])
             size += count
-    return found.hexdigest(), size
+    return digest.hexdigest(), size
 
 
 class Uploads:
@@ -68,17 +68,17 @@ class Uploads:
         Raises: ServiceRefused; ServiceUnreachable; FileError; PenstockError: the file changes while it is sent.
         """
         sha256, size = digest or digest_of(path)
-        told = on_bytes or (lambda done, total: None)
+        report = on_bytes or (lambda done, total: None)
         asked = {"kind": kind, "bytes": size, "sha256": sha256, **about}
         kept = f"{self._web.url} {kind} {sha256} {about.get('params', '')}"
         for _ in range(_MOST_ROUNDS):
             begun = self._begun(kept, asked)
             if begun is None:
-                told(size, size)
+                report(size, size)
                 return sha256
             upload, offset = begun
             try:
-                self._pieces(path, upload, offset, size, told)
+                self._pieces(path, upload, offset, size, report)
                 self._web.ask("POST", f"/v1/uploads/{quote(upload, safe='')}/commit", wait_s=_COMMIT_S)
             except ServiceRefused as error:
                 last = error
@@ -114,12 +114,12 @@ class Uploads:
     def _offset(self, upload: str, size: int) -> int:
         return _place(self._web.ask("GET", f"/v1/uploads/{quote(upload, safe='')}").content, size)
 
-    def _pieces(self, path: Path, upload: str, offset: int, size: int, told: OnBytes) -> None:
+    def _pieces(self, path: Path, upload: str, offset: int, size: int, report: OnBytes) -> None:
         patience = Patience(self._web.patience_s)
         elsewhere = 0
         buffer = memoryview(bytearray(min(PIECE_BYTES, max(size, 1))))
         with os_errors(path, "read"), path.open("rb", buffering=0) as file:
-            told(offset, size)
+            report(offset, size)
             while offset < size:
                 file.seek(offset)
                 count = file.readinto(buffer[: size - offset])
@@ -144,7 +144,7 @@ class Uploads:
                         )
                     patience.done()
                 offset = moved
-                told(offset, size)
+                report(offset, size)
 
 
 def _place(answer: dict[str, Any], size: int) -> int:

@@ -113,7 +113,7 @@ class KeyCache:
 
     def take_reads(self) -> list[KeyRead]:
         """The reads that have ended since the last call, the oldest first; at most the latest 4096."""
-        return [KeyRead(KeyName(*each[0]), *each[1:]) for each in self.handle.take_reads()]
+        return [KeyRead(KeyName(*read[0]), *read[1:]) for read in self.handle.take_reads()]
 
     def forget_tenant(self, tenant: str) -> None:
         """Let go of a tenant's keys; those in use go after their use. Close its plans and sessions first."""

@@ -29,8 +29,8 @@ class PairFiles:
 
 
 PAIRS = {
-    each.library: each
-    for each in (
+    kind.library: kind
+    for kind in (
         PairFiles(library="penstock", secret="secret.pskey", public="public.ppkey"),
         PairFiles(library="openfhe", secret="secret.key", public="public.key", others=("pair.sha256",)),
     )
@@ -43,10 +43,10 @@ def pair_in(folder: Path | None) -> PairFiles | None:
 
     Raises: UsageError: pairs of two libraries lie there.
     """
-    found = [] if folder is None else [each for each in PAIRS.values() if each.lie_in(folder)]
-    if len(found) > 1:
-        names = " and ".join(each.secret for each in found)
+    kinds = [] if folder is None else [kind for kind in PAIRS.values() if kind.lie_in(folder)]
+    if len(kinds) > 1:
+        names = " and ".join(kind.secret for kind in kinds)
         raise UsageError(
             f"{folder} holds two key pairs ({names}), and one secret key decrypts: move the files of the other away"
         )
-    return found[0] if found else None
+    return kinds[0] if kinds else None

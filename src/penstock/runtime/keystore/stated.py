@@ -31,12 +31,12 @@ def stated_pair(content: bytes, what: str) -> str:
     """
     check_bytes(content, what)
     try:
-        found = _engine.ckks_ciphertext_tag(content)
+        tag = _engine.ckks_ciphertext_tag(content)
     except EvaluationRefused as error:
         raise EvaluationRefused(f"{what}: {error}") from error
-    if found is None:
+    if tag is None:
         raise KeyRefused(f"{what} states no key pair, so that no keys can be held against it: encrypt it anew")
-    return found
+    return tag
 
 
 def common_pair(contents: Mapping[str, bytes]) -> str | None:
@@ -63,15 +63,15 @@ def check_pair(content: bytes, what: str, tags: Iterable[str], whose: str, remed
     Args:   whose: the name in messages of the owner of these pairs.
     Raises: as `stated_pair`; KeyRefused: it is of another one.
     """
-    found = stated_pair(content, what)
-    check_tag(found, what, tags, whose, remedy)
-    return found
+    tag = stated_pair(content, what)
+    check_tag(tag, what, tags, whose, remedy)
+    return tag
 
 
-def check_tag(found: str, what: str, tags: Iterable[str], whose: str, remedy: str = REMEDY) -> None:
+def check_tag(tag: str, what: str, tags: Iterable[str], whose: str, remedy: str = REMEDY) -> None:
     """As `check_pair`, of a ciphertext whose tag is known."""
     known = sorted(tags)
-    if found not in known:
+    if tag not in known:
         raise KeyRefused(
-            f"{what} is encrypted with key pair {found}, and {whose} with {' or '.join(known) or 'none'}: {remedy}"
+            f"{what} is encrypted with key pair {tag}, and {whose} with {' or '.join(known) or 'none'}: {remedy}"
         )

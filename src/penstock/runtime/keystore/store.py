@@ -184,14 +184,14 @@ class KeyStore:
         settings = {} if objects is None else object_settings()
         self._arguments = (str(folder), reader, direct, objects, settings, reading)
         self._handles: dict[int, _engine.KeyStore] = {}
-        found = self.handle.opening
+        repairs = self.handle.opening
         self.opening = Opening(
-            adopted=tuple(KeyName(*name) for name in found["adopted"]),
-            lost=tuple(KeyName(*name) for name in found["lost"]),
-            damaged=tuple(found["damaged"]),
-            leftovers=tuple(found["leftovers"]),
-            index_rebuilt=found["index_rebuilt"],
-            read_only=found["read_only"],
+            adopted=tuple(KeyName(*name) for name in repairs["adopted"]),
+            lost=tuple(KeyName(*name) for name in repairs["lost"]),
+            damaged=tuple(repairs["damaged"]),
+            leftovers=tuple(repairs["leftovers"]),
+            index_rebuilt=repairs["index_rebuilt"],
+            read_only=repairs["read_only"],
         )
 
     @property
@@ -212,7 +212,7 @@ class KeyStore:
 
         Raises: KeyRefused: what cannot be the name of a tenant, or a digest.
         """
-        return [_stored(each) for each in self.handle.entries(tenant, digest)]
+        return [_stored(entry) for entry in self.handle.entries(tenant, digest)]
 
     def key(self, name: KeyName) -> StoredKey:
         """One key.
@@ -256,7 +256,7 @@ class KeyStore:
             if isinstance(source, bytes):
                 raise
             raise KeyRefused(f"{source}: {error}") from error
-        return [_imported(*each) for each in imported]
+        return [_imported(*row) for row in imported]
 
     def import_segment(
         self,
@@ -290,7 +290,7 @@ class KeyStore:
 
         Raises: KeyRefused: there is one pair. StoreUnusable: a file cannot be removed.
         """
-        return [Garbage(*each) for each in self.handle.retire(tenant, parameter_digest(params))]
+        return [Garbage(*row) for row in self.handle.retire(tenant, parameter_digest(params))]
 
     def takes(self, tenant: str, digest: str, secret_tag: str) -> bool:
         """Whether keys of this secret key may be imported: the tenant's own, its first, or a new pair's."""
@@ -317,7 +317,7 @@ class KeyStore:
         Returns: the removed and repaired files; with `dry_run`, the files that would be.
         Raises: StoreUnusable: an import is running, or a file cannot be removed.
         """
-        return [Garbage(*each) for each in self.handle.gc(tenant, dry_run)]
+        return [Garbage(*row) for row in self.handle.gc(tenant, dry_run)]
 
 
 def _imported(name: tuple[str, str, str, int], size: int, replaced: bool) -> ImportedKey:
