@@ -32,6 +32,7 @@ from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.openfhe.paging import PagedKeys
 from penstock.program.openfhe.turn import TURN, Held
+from penstock.program.openfhe.types import Ciphertext, CryptoContext, Key, Method, Plaintext
 from penstock.scheme.operations import CONJ_KEY, RELIN_KEY, OpKind
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.params.secrets import SPARSE_ENCAPSULATED, SPARSE_TERNARY, UNIFORM_ENCAPSULATED, UNIFORM_TERNARY
@@ -114,10 +115,10 @@ class OpenFheContext:
     """A CryptoContext with its keys, and the time of making them."""
 
     params: CkksParameters
-    context: Any
-    public_key: Any
-    secret_key: Any
-    automorphism_keys: Any = None
+    context: CryptoContext
+    public_key: Key
+    secret_key: Key
+    automorphism_keys: Key = None
     paged: PagedKeys | None = None
     """Rotation keys on disk; `None`: all of them are in OpenFHE's registry."""
     setup_s: dict[str, float] = field(default_factory=dict)
@@ -135,7 +136,7 @@ class OpenFheContext:
         bootstrap: Iterable[int] = (),
         key_folder: Path | None = None,
         key_budget_bytes: int = 0,
-        client_keys: Callable[[Any], tuple[Any, Any]] | None = None,
+        client_keys: Callable[[CryptoContext], tuple[Key, Key]] | None = None,
     ) -> OpenFheContext:
         """Context and keys for a program that uses these rotations, and bootstraps at these numbers of slots.
 
@@ -200,7 +201,7 @@ class OpenFheContext:
         return made
 
     @staticmethod
-    def _context(fhe: ModuleType, params: CkksParameters) -> Any:
+    def _context(fhe: ModuleType, params: CkksParameters) -> CryptoContext:
         wanted = fhe.CCParamsCKKSRNS()
         wanted.SetRingDim(params.ring_dim)
         wanted.SetBatchSize(params.slots)
@@ -222,7 +223,7 @@ class OpenFheContext:
             context.Enable(feature)
         return context
 
-    def plaintext(self, values: Values, degree: int = 1, level: int = 0) -> Any:
+    def plaintext(self, values: Values, degree: int = 1, level: int = 0) -> Plaintext:
         """OpenFHE's plaintext of `values`, (slots,), at a level.
 
         Raises: PenstockError: complex values, or some that no coefficient holds; OpenFHE would encode others.
@@ -236,7 +237,7 @@ class OpenFheContext:
         except RuntimeError as error:
             raise EvaluationRefused(f"encode: OpenFHE refuses a vector: {str(error).rpartition(': ')[2]}") from error
 
-    def decrypt(self, ciphertext: Any, limbs: int) -> Any:
+    def decrypt(self, ciphertext: Ciphertext, limbs: int) -> Plaintext:
         """OpenFHE's plaintext. Raises: PenstockError: the values outgrew the modulus."""
         TURN.check_process()
         try:
@@ -247,7 +248,7 @@ class OpenFheContext:
                 "modulus or the noise drowned them: scale the data down, or take a set with a wider first modulus"
             ) from error
 
-    def slots_of(self, plain: Any) -> Values:
+    def slots_of(self, plain: Plaintext) -> Values:
         """What a decrypted plaintext holds, (slots,) complex128."""
         plain.SetLength(self.params.slots)
         return np.asarray(plain.GetCKKSPackedValue(), dtype=np.complex128)
@@ -291,13 +292,13 @@ class OpenFheEvaluator(CompositeEvaluator):
         end = time.perf_counter()
         return self.context.slots_of(plain), Executed(a.state, None, start - self._origin, end - self._origin)
 
-    def _encode(self, values: Values, limbs: int, degree: int) -> Any:
+    def _encode(self, values: Values, limbs: int, degree: int) -> Plaintext:
         start = time.perf_counter()
         plain = self.context.plaintext(values, degree, self._num_q - limbs)
         self.encode_s += time.perf_counter() - start
         return plain
 
-    def _encoded(self, plain: Plain, state: ScaleState, kind: OpKind) -> Any:
+    def _encoded(self, plain: Plain, state: ScaleState, kind: OpKind) -> Plaintext:
         degree = state.degree if kind in (OpKind.ADD_PLAIN, OpKind.SUB_PLAIN) else 1
         kept = plain.kept(self)
         known = kept.get((state.limbs, degree))
@@ -305,7 +306,7 @@ class OpenFheEvaluator(CompositeEvaluator):
             known = kept[state.limbs, degree] = self._encode(plain.values, state.limbs, degree)
         return known
 
-    def _done(self, made: Any, start: float, end: float) -> Executed:
+    def _done(self, made: Ciphertext, start: float, end: float) -> Executed:
         state = ScaleState(self._num_q - made.GetLevel(), made.GetNoiseScaleDeg())
         return Executed(state, made, start - self._origin, end - self._origin)
 
@@ -371,7 +372,7 @@ class OpenFheEvaluator(CompositeEvaluator):
             raise PenstockError(f"{kind}: OpenFHE has no such operation; take another reading ('--reading native')")
         return self._timed(getattr(cc, _OF_CIPHERTEXTS[kind]), *(operand.value for operand in operands))
 
-    def _bootstrap(self, a: Any, slots: int, refreshed_limbs: int) -> Any:
+    def _bootstrap(self, a: Ciphertext, slots: int, refreshed_limbs: int) -> Ciphertext:
         """EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.
 
         A ciphertext states its number of slots; repeated values need no change for fewer slots. The library gives an
@@ -394,7 +395,7 @@ class OpenFheEvaluator(CompositeEvaluator):
         refreshed.SetSlots(self.params.slots)
         return refreshed if self.params.scaling.automatic else self._cc.Rescale(refreshed)
 
-    def _scalar(self, kind: OpKind, a: Any, scalar: complex, *, reverse: bool) -> Executed:
+    def _scalar(self, kind: OpKind, a: Ciphertext, scalar: complex, *, reverse: bool) -> Executed:
         if scalar.imag != 0:
             raise PenstockError(
                 f"{kind}: OpenFHE's Python takes real numbers only, not {scalar}; encode it as a vector"
@@ -406,7 +407,7 @@ class OpenFheEvaluator(CompositeEvaluator):
             {OpKind.ADD_SCALAR: self._cc.EvalAdd, OpKind.MULT_SCALAR: self._cc.EvalMult}[kind], a, number
         )
 
-    def _timed(self, call: Any, *arguments: Any) -> Executed:
+    def _timed(self, call: Method, *arguments: object) -> Executed:
         start = time.perf_counter()
         try:
             made = call(*arguments)

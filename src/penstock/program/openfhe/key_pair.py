@@ -13,7 +13,6 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from penstock.base.system.workers import python_module
 from penstock.errors import KeyPairDamaged
 from penstock.program.evaluator.protocol import Values
 from penstock.program.openfhe.evaluator import OpenFheContext, load_openfhe
+from penstock.program.openfhe.types import Ciphertext, CryptoContext, Key
 from penstock.scheme.params.ckks import CkksParameters
 
 SECRET, PUBLIC, DIGEST = "secret.key", "public.key", "pair.sha256"
@@ -56,7 +56,7 @@ def save_client_keys(context: OpenFheContext, folder: Path) -> bool:
         return place_whole(made, folder)
 
 
-def client_keys(folder: Path, params: CkksParameters, context: Any) -> tuple[Any, Any]:
+def client_keys(folder: Path, params: CkksParameters, context: CryptoContext) -> tuple[Key, Key]:
     """The public and the secret key in a folder, whole, for the library's `context` of `params`.
 
     Raises: KeyPairDamaged: a file is missing or damaged, or they do not form a pair. FileError: one cannot be read.
@@ -90,7 +90,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
     return contents
 
 
-def loaded(folder: Path, contents: dict[str, bytes]) -> tuple[Any, Any]:
+def loaded(folder: Path, contents: dict[str, bytes]) -> tuple[Key, Key]:
     """The public and the secret key that the files of `folder` hold.
 
     Raises: KeyPairDamaged: the library says that one holds no key. Of some damaged bytes it says nothing: the process
@@ -109,12 +109,12 @@ def loaded(folder: Path, contents: dict[str, bytes]) -> tuple[Any, Any]:
     return keys[0], keys[1]
 
 
-def encrypted_trial(context: Any, public: Any) -> Any:
+def encrypted_trial(context: CryptoContext, public: Key) -> Ciphertext:
     """The library's encryption of `TRIAL`, at every limb."""
     return context.Encrypt(public, context.MakeCKKSPackedPlaintext(TRIAL.tolist(), 1, 0, None, len(TRIAL)))
 
 
-def decrypted(context: Any, ciphertext: Any, secret: Any) -> Values:
+def decrypted(context: CryptoContext, ciphertext: Ciphertext, secret: Key) -> Values:
     """The slots of a trial."""
     plain = context.Decrypt(ciphertext, secret)
     plain.SetLength(len(TRIAL))
@@ -132,7 +132,7 @@ class KeyTrial:
         self._ring_dim, self._num_q = context.params.ring_dim, context.params.num_q
         self._ciphertext = encrypted_trial(self._cc, context.public_key)
 
-    def applies(self, key: str, element: int, made: Any) -> None:
+    def applies(self, key: str, element: int, made: Key) -> None:
         """Raises: KeyPairDamaged: the automorphism of `element` by the key is another one, or noise."""
         # The order of the slots is that of the powers of 5; -1 conjugates, which real values do not show.
         order = 4 * len(TRIAL)
@@ -148,7 +148,7 @@ class KeyTrial:
         if self._num_q > 1:  # the scale of a product does not fit one limb, so that nothing is ever relinearized
             self._compare(key, lambda: self._cc.EvalMult(self._ciphertext, self._ciphertext), TRIAL * TRIAL)
 
-    def _compare(self, key: str, apply: Callable[[], Any], expected: Values) -> None:
+    def _compare(self, key: str, apply: Callable[[], Ciphertext], expected: Values) -> None:
         with suppress(Exception):  # whatever the library makes of noise
             if is_close(decrypted(self._cc, apply(), self._secret), expected):
                 return
@@ -210,7 +210,7 @@ def _try_apart(folder: Path, params: CkksParameters, contents: dict[str, bytes])
         )
 
 
-def prove(folder: Path, context: Any, public: Any, secret: Any) -> None:
+def prove(folder: Path, context: CryptoContext, public: Key, secret: Key) -> None:
     """Raises: KeyPairDamaged: one key does not decrypt the other's ciphertext."""
     wrong = "what public.key encrypts secret.key does not decrypt: one of them is damaged"
     with suppress(Exception):  # whatever the library makes of noise, and a tag that is not a text

@@ -14,10 +14,10 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from penstock.base.units import format_bytes
 from penstock.errors import PenstockError, UsageError
+from penstock.program.openfhe.types import CryptoContext, Key
 
 
 def check_folder(path: Path) -> None:
@@ -35,16 +35,16 @@ class PagedKeys:
             The key in use is kept even where it alone is larger.
     """
 
-    def __init__(self, fhe: ModuleType, context: Any, folder: Path, budget_bytes: int) -> None:
+    def __init__(self, fhe: ModuleType, context: CryptoContext, folder: Path, budget_bytes: int) -> None:
         check_folder(folder)
         self._fhe = fhe
         self._cc = context
         self._folder = folder
         self._budget = budget_bytes
         self._files: dict[int, tuple[Path, int]] = {}
-        self._resident: OrderedDict[int, Any] = OrderedDict()
-        self._registered: Any = None
-        self._bootstrap: Any = None
+        self._resident: OrderedDict[int, Key] = OrderedDict()
+        self._registered: Key = None
+        self._bootstrap: Key = None
         self.num_loads = 0
         self.load_s = 0.0
         """Seconds spent on loading keys: not part of any operation."""
@@ -54,7 +54,7 @@ class PagedKeys:
         """Serialized size of the keys in memory."""
         return sum(self._files[index][1] for index in self._resident)
 
-    def generate(self, secret_key: Any, steps: Iterable[int]) -> None:
+    def generate(self, secret_key: Key, steps: Iterable[int]) -> None:
         """Make the keys of rotations by `steps`, one after the other, and write them.
 
         Raises: PenstockError: a file cannot be written, or the folder has no room for all of them.
@@ -86,11 +86,11 @@ class PagedKeys:
                 f"{format_bytes(needed_bytes)}: set TMPDIR to a folder with more room"
             )
 
-    def adopt_bootstrap(self, keys: Any) -> None:
+    def adopt_bootstrap(self, keys: Key) -> None:
         """Take the map of the keys that bootstrapping has registered."""
         self._bootstrap = self._registered = keys
 
-    def get(self, index: int) -> Any:
+    def get(self, index: int) -> Key:
         """The map that holds the key of automorphism `index`.
 
         Raises: PenstockError: no such key was made, or its file cannot be read.
@@ -124,7 +124,7 @@ class PagedKeys:
         self.load_s += time.perf_counter() - started
         return keys
 
-    def register(self, keys: Any) -> None:
+    def register(self, keys: Key) -> None:
         """Point OpenFHE's registry to this map only (`None`: to nothing)."""
         if keys is not None and keys is self._registered:
             return

@@ -12,12 +12,12 @@ import resource
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.workers import no_core_files
 from penstock.errors import KeyPairDamaged
 from penstock.program.openfhe.evaluator import OpenFheContext, set_threads
 from penstock.program.openfhe.key_pair import digest_of, loaded, prove, read_files
+from penstock.program.openfhe.types import CryptoContext, Key
 from penstock.scheme.params.ckks import CkksParameters
 
 _SPARE_BYTES = 1 << 30
@@ -38,7 +38,7 @@ def main() -> None:
         print(json.dumps({"error": str(error)}))
 
 
-def _tried(folder: Path, tried: list[str], context: Any) -> tuple[Any, Any]:
+def _tried(folder: Path, tried: list[str], context: CryptoContext) -> tuple[Key, Key]:
     contents = read_files(folder)
     _limit_memory(_SPARE_BYTES + _SPARE_SHARE * sum(map(len, contents.values())))
     public, secret = loaded(folder, contents)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.openfhe.evaluator import OpenFheEvaluator, load_openfhe
+from penstock.program.openfhe.types import Ciphertext
 
 
 def ciphertext_bytes(a: Cipher) -> bytes:
@@ -18,7 +18,7 @@ def ciphertext_bytes(a: Cipher) -> bytes:
     return content
 
 
-def library_ciphertext(content: bytes) -> Any:
+def library_ciphertext(content: bytes) -> Ciphertext:
     """The library's ciphertext in `ciphertext_bytes`. May run in a second thread next to the evaluator's.
 
     Raises: PenstockError: the bytes are not a ciphertext.
@@ -30,7 +30,7 @@ def library_ciphertext(content: bytes) -> Any:
         raise PenstockError(f"{len(content)} bytes are not a ciphertext of OpenFHE: {error}") from error
 
 
-def ciphertext_reader(ev: OpenFheEvaluator) -> Callable[[bytes], Any]:
+def ciphertext_reader(ev: OpenFheEvaluator) -> Callable[[bytes], Ciphertext]:
     """What turns `ciphertext_bytes` into the library's ciphertext as its own operations make them.
 
     OpenFHE gives each deserialized ciphertext a separate copy of the ring's parameters. Operations take longer as long
@@ -42,7 +42,7 @@ def ciphertext_reader(ev: OpenFheEvaluator) -> Callable[[bytes], Any]:
     some = cc.Encrypt(ev.context.public_key, cc.MakeCKKSPackedPlaintext([0.0], 1, 0, None, ev.params.slots))
     zero = cc.EvalSub(some, some)
 
-    def read(content: bytes) -> Any:
+    def read(content: bytes) -> Ciphertext:
         loaded = library_ciphertext(content)
         # At fewer limbs or another scale a sum would change the ciphertext.
         same = loaded.GetLevel() == 0 and loaded.GetNoiseScaleDeg() == 1 and loaded.GetSlots() == ev.params.slots
@@ -51,7 +51,7 @@ def ciphertext_reader(ev: OpenFheEvaluator) -> Callable[[bytes], Any]:
     return read
 
 
-def adopt(ev: OpenFheEvaluator, ciphertext: Any, name: str) -> Cipher:
+def adopt(ev: OpenFheEvaluator, ciphertext: Ciphertext, name: str) -> Cipher:
     """A ciphertext that was made earlier as an operand of `ev`; its trace shows an object without an encryption.
 
     Raises: PenstockError: it belongs to another parameter set.

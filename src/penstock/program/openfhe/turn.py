@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import ModuleType
 
 from penstock.base.system.turns import Mark, await_turn, this_thread
 from penstock.errors import PenstockError
@@ -16,12 +16,12 @@ from penstock.errors import PenstockError
 class Others:
     """The contents of OpenFHE's registries before penstock uses it: a program may have contexts and keys already."""
 
-    def __init__(self, fhe: Any) -> None:
+    def __init__(self, fhe: ModuleType) -> None:
         context = fhe.CryptoContext
         self.has_contexts = bool(fhe.GetAllContexts())
         self._rotations, self._products = context.GetAllEvalAutomorphismKeys(), context.GetAllEvalMultKeys()
 
-    def put_back(self, fhe: Any) -> None:
+    def put_back(self, fhe: ModuleType) -> None:
         """Register their keys again, after all keys were cleared."""
         for tag, keys in self._rotations.items():
             fhe.CryptoContext.InsertEvalAutomorphismKey(keys, tag)
@@ -102,7 +102,7 @@ class Turn:
     def _contexts(self) -> int:
         return self._parts - self._blocks
 
-    def forget_keys(self, fhe: Any) -> None:
+    def forget_keys(self, fhe: ModuleType) -> None:
         """Clear OpenFHE's registries, except for contents from before the first of this thread's contexts.
 
         While another context of this thread has its part, they stay for it.

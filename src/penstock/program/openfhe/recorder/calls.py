@@ -10,8 +10,8 @@ import functools
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
+from penstock.program.openfhe.types import Arguments, Numeric
 from penstock.scheme.operations import OpKind
 
 
@@ -130,7 +130,7 @@ _GIVES = re.compile(r"-> .*(Ciphertext|seriesPowers|SeriesPowers)")
 _TAKES = re.compile(r"\(self: .*(Ciphertext|seriesPowers|SeriesPowers).*\) ->")
 
 
-def context_call(name: str, method: Any) -> Call | None:
+def context_call(name: str, method: object) -> Call | None:
     """The call behind method `name` of CryptoContext; `None` for methods that are not recorded (getters, set-up)."""
     known = CONTEXT_CALLS.get(name)
     if known is not None:
@@ -174,11 +174,11 @@ def parameter_names(signature: str) -> list[str]:
     return [name for name in re.findall(r"(?:^|, )(\w+):", inside) if name != "self"]
 
 
-OMITTED: Any = object()
+OMITTED: object = object()
 """Stands for an argument that was left out before one that was named."""
 
 
-def positional(names: list[list[str]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def positional(names: list[list[str]], args: Arguments, kwargs: dict[str, Numeric]) -> Arguments:
     """The arguments in the order of the first signature that has all the names; the last one given ends them.
 
     >>> positional([["a", "b", "c"]], (1,), {"c": 3, "b": 2})

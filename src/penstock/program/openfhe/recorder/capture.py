@@ -10,7 +10,11 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from types import ModuleType
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from penstock.program.openfhe.recorder.decrypted import is_decrypted, marked, unmarked
 from penstock.program.openfhe.recorder.functions import replace_functions
@@ -20,6 +24,7 @@ from penstock.program.openfhe.recorder.others import other_values
 from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.openfhe.recorder.plaintexts import Encoded, as_array, as_vector, values_copy
 from penstock.program.openfhe.recorder.recording import Recording
+from penstock.program.openfhe.types import Argument, CryptoContext, Method, Plaintext
 
 _READS = (
     "GetCKKSPackedValue",
@@ -39,13 +44,13 @@ class Tapped(Protocol):
     recordings: dict[int, Recording | None]
     identities: Identities[Known]
 
-    def recording_of(self, cc: Any) -> Recording | None:
+    def recording_of(self, cc: CryptoContext) -> Recording | None:
         """The recording of a context, which begins now where everything is recorded."""
         ...
 
-    def replace_method(self, owner: Any, name: str, function: Any) -> None: ...
+    def replace_method(self, owner: object, name: str, function: Method) -> None: ...
 
-    def same_context(self, cc: Any, recording: Recording) -> None:
+    def same_context(self, cc: CryptoContext, recording: Recording) -> None:
         """Another object for a context that is recorded."""
         ...
 
@@ -53,11 +58,11 @@ class Tapped(Protocol):
 class Capture:
     """The replaced methods and functions of one tap."""
 
-    def __init__(self, tap: Tapped, fhe: Any) -> None:
+    def __init__(self, tap: Tapped, fhe: ModuleType) -> None:
         self._tap, self._fhe = tap, fhe
         self._packagings: list[Packagings] = []
         self._make = fhe.CryptoContext.MakeCKKSPackedPlaintext
-        self._others: dict[str, Any] = {}
+        self._others: dict[str, npt.NDArray[np.generic]] = {}
         """Digest of values that the script encrypts -> other ones."""
         self._ciphertexts: dict[str, Known] = {}
         self._contexts: dict[str, Recording] = {}
@@ -88,11 +93,11 @@ class Capture:
         self._packagings.append(packaging)
 
     # Plaintexts.
-    def _encoding(self, original: Any) -> Any:
+    def _encoding(self, original: Method) -> Method:
         recording_of = self._tap.recording_of
 
         @functools.wraps(original)
-        def method(cc: Any, *args: Any, **kwargs: Any) -> Any:
+        def method(cc: CryptoContext, *args: Argument, **kwargs: Argument) -> object:
             recording = recording_of(cc)
             packaging = None if recording is None else recording.packaging
             if recording is None or not isinstance(packaging, Packagings) or packaging.refusal is not None:
@@ -111,7 +116,7 @@ class Capture:
 
         return method
 
-    def other(self, cc: Any, plaintext: Any) -> Any:
+    def other(self, cc: CryptoContext, plaintext: Plaintext) -> Plaintext:
         """A plaintext like this one, with other values; itself where its values are not known."""
         known = self._known(plaintext)
         if known is None or known[1].values is None or known[1].decrypted:
@@ -125,16 +130,16 @@ class Capture:
             cc, self._others[digest], encoded.degree, packaging.num_q - encoded.limbs, None, encoded.slots
         )
 
-    def _known(self, plaintext: Any) -> tuple[Packagings, Encoded] | None:
+    def _known(self, plaintext: Plaintext) -> tuple[Packagings, Encoded] | None:
         for packaging in self._packagings:
             known = packaging.plaintexts.get(plaintext)
             if known is not None:
                 return packaging, known
         return None
 
-    def _shortening(self, original: Any) -> Any:
+    def _shortening(self, original: Method) -> Method:
         @functools.wraps(original)
-        def method(plaintext: Any, *args: Any, **kwargs: Any) -> Any:
+        def method(plaintext: Plaintext, *args: Argument, **kwargs: Argument) -> object:
             result = original(plaintext, *args, **kwargs)
             known = self._known(plaintext)
             if known is not None:
@@ -143,9 +148,9 @@ class Capture:
 
         return method
 
-    def _reading(self, original: Any) -> Any:
+    def _reading(self, original: Method) -> Method:
         @functools.wraps(original)
-        def method(plaintext: Any, *args: Any, **kwargs: Any) -> Any:
+        def method(plaintext: Plaintext, *args: Argument, **kwargs: Argument) -> object:
             numbers = original(plaintext, *args, **kwargs)
             known = self._known(plaintext)
             if known is None or not known[1].decrypted:
@@ -156,14 +161,14 @@ class Capture:
 
         return method
 
-    def _forget_plaintext(self, plaintext: Any) -> None:
+    def _forget_plaintext(self, plaintext: Plaintext) -> None:
         known = self._known(plaintext)
         if known is not None:
             known[1].values = None
 
-    def _editing(self, original: Any, forget: Callable[[Any], None]) -> Any:
+    def _editing(self, original: Method, forget: Callable[[object], None]) -> Method:
         @functools.wraps(original)
-        def method(thing: Any, *args: Any, **kwargs: Any) -> Any:
+        def method(thing: object, *args: Argument, **kwargs: Argument) -> object:
             result = original(thing, *args, **kwargs)
             forget(thing)
             return result
@@ -171,18 +176,18 @@ class Capture:
         return method
 
     # Objects that are written and read again.
-    def _serializing(self, original: Any) -> Any:
+    def _serializing(self, original: Method) -> Method:
         @functools.wraps(original)
-        def function(*args: Any, **kwargs: Any) -> Any:
+        def function(*args: Argument, **kwargs: Argument) -> object:
             content = original(*args, **kwargs)
             self._written(args[0] if args else kwargs.get("obj"), lambda: _digest(content))
             return content
 
         return function
 
-    def _to_file(self, original: Any) -> Any:
+    def _to_file(self, original: Method) -> Method:
         @functools.wraps(original)
-        def function(*args: Any, **kwargs: Any) -> Any:
+        def function(*args: Argument, **kwargs: Argument) -> object:
             done = original(*args, **kwargs)
             path = args[0] if args else kwargs["filename"]
             thing = args[1] if len(args) > 1 else kwargs.get("obj")
@@ -192,7 +197,7 @@ class Capture:
 
         return function
 
-    def _written(self, thing: Any, digest: Callable[[], str]) -> None:
+    def _written(self, thing: object, digest: Callable[[], str]) -> None:
         if isinstance(thing, self._fhe.Ciphertext):
             known = self._tap.identities.get(thing)
             if known is not None:
@@ -202,9 +207,9 @@ class Capture:
             if recording is not None:
                 self._contexts[digest()] = recording
 
-    def _reading_back(self, original: Any, *, from_file: bool) -> Any:
+    def _reading_back(self, original: Method, *, from_file: bool) -> Method:
         @functools.wraps(original)
-        def function(*args: Any, **kwargs: Any) -> Any:
+        def function(*args: Argument, **kwargs: Argument) -> object:
             source = args[0] if args else kwargs["filename" if from_file else "str"]
             # The script may write over the file later.
             digest = _file_digest(source) if from_file else _digest(source)

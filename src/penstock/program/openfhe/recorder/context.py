@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from penstock.base.system.files import WouldOverwrite, check_target
 from penstock.errors import PenstockError, UsageError
@@ -19,6 +19,7 @@ from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.openfhe.recorder.recording import Recording
 from penstock.program.openfhe.recorder.refusals import NotPackaged
 from penstock.program.openfhe.recorder.tap import TAP, script_name
+from penstock.program.openfhe.types import CryptoContext
 from penstock.program.package.content import ConstantsInMemory
 from penstock.program.package.file import write_package
 from penstock.scheme.traces.io import write_trace
@@ -86,7 +87,7 @@ def record(cc: CC, path: str | os.PathLike[str] | None = None, *, force: bool = 
     return cc
 
 
-def save_trace(cc: Any, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> Path:
+def save_trace(cc: CryptoContext, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> Path:
     """Write the recording of `cc` so far; the recording goes on. Without `path`: where `record` was told to.
 
     Raises: UsageError: `cc` is not recorded, or nobody named a path. WouldOverwrite: the file exists, not `force`.
@@ -104,7 +105,7 @@ def save_trace(cc: Any, path: str | os.PathLike[str] | None = None, *, force: bo
     return where
 
 
-def save_package(cc: Any, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+def save_package(cc: CryptoContext, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write the program that `cc` has run so far as a package; the recording goes on.
 
     Raises: UsageError: `cc` is not recorded with its constants. NotPackaged: a call that a package cannot hold, with
@@ -128,7 +129,7 @@ def save_package(cc: Any, path: str | os.PathLike[str], *, force: bool = False) 
     return where
 
 
-def stop(cc: Any) -> Recording | None:
+def stop(cc: CryptoContext) -> Recording | None:
     """End the recording of `cc` without writing it; OpenFHE's classes are put back with the last one."""
     recording, _ = _targets.pop(id(cc), (TAP.recordings.get(id(cc)), None))
     TAP.stop(cc)
@@ -138,7 +139,7 @@ def stop(cc: Any) -> Recording | None:
 
 
 @contextmanager
-def recorded(cc: Any, *, constants: bool = False) -> Iterator[Recording]:
+def recorded(cc: CryptoContext, *, constants: bool = False) -> Iterator[Recording]:
     """Record `cc` inside the block; afterwards `.trace()` has it. Nothing is written.
 
     With `constants` the values of plaintext operands are kept, and `.packaging` makes the package.

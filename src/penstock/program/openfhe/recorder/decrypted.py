@@ -6,12 +6,14 @@ comparison, a conversion to an integer and a copy that cannot hold a mark are no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import SupportsIndex
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.program.openfhe.recorder.observed import OBSERVED
+from penstock.program.openfhe.types import Method, Numeric
 
 COMPARED = "compares decrypted values"
 COUNTED = "turns decrypted values into integers or truth values"
@@ -33,7 +35,9 @@ class _Marked:
     __slots__ = ()
     __array_priority__ = 1000.0
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, out: object = None, **kwargs: object
+    ) -> Numeric:
         targets = out if isinstance(out, tuple) else () if out is None else (out,)
         with OBSERVED.paused():
             if targets:
@@ -47,7 +51,9 @@ class _Marked:
             return targets[0] if len(targets) == 1 else targets
         return followed(computed)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: Method, types: Iterable[type], args: Iterable[object], kwargs: Mapping[str, object]
+    ) -> Numeric:
         out = kwargs.get("out")
         with OBSERVED.paused():
             computed = function(*plain(args), **plain(kwargs))
@@ -58,11 +64,11 @@ class _Marked:
         return followed(computed) if out is None else out
 
 
-def _through(base: Any, name: str) -> Callable[..., Any]:
+def _through(base: type, name: str) -> Method:
     """The method of the base, with a mark on its result."""
     own = getattr(base, name)
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Numeric, *args: object, **kwargs: object) -> Numeric:
         with OBSERVED.paused():
             computed = own(unmarked(self), *plain(args), **plain(kwargs))
             if computed is NotImplemented and base is float and args and isinstance(args[0], complex):
@@ -73,11 +79,11 @@ def _through(base: Any, name: str) -> Callable[..., Any]:
     return method
 
 
-def _noted(base: Any, name: str, did: str) -> Callable[..., Any]:
+def _noted(base: type, name: str, did: str) -> Method:
     """The method of the base. Its result has no mark, so its line is noted."""
     own = getattr(base, name)
 
-    def method(self: Any, *args: Any) -> Any:
+    def method(self: Numeric, *args: object) -> Numeric:
         with OBSERVED.paused():
             computed = own(unmarked(self), *plain(args))
         if computed is not NotImplemented:
@@ -88,29 +94,29 @@ def _noted(base: Any, name: str, did: str) -> Callable[..., Any]:
     return method
 
 
-def _shown(base: Any, name: str) -> Callable[..., Any]:
+def _shown(base: type, name: str) -> Method:
     """A text of the value: showing it is not a look that later calls can depend on."""
     own = getattr(base, name)
 
-    def method(self: Any, *args: Any) -> Any:
+    def method(self: Numeric, *args: object) -> Numeric:
         with OBSERVED.paused():
             return own(unmarked(self), *args)
 
     return method
 
 
-def _part(name: str) -> Callable[[Any], Any]:
+def _part(name: str) -> Callable[[Numeric], Numeric]:
     """A getter of the real or the imaginary part."""
     return lambda self: followed(getattr(unmarked(self), name))
 
 
-def _itself(self: Any, *_: Any) -> Any:
+def _itself(self: Numeric, *_: object) -> Numeric:
     return self
 
 
-def _scalar(name: str, base: Any) -> Any:
+def _scalar(name: str, base: type) -> type:
     """A class of marked numbers."""
-    own: dict[str, Any] = {"__slots__": (), "__hash__": base.__hash__, "_base": base}
+    own: dict[str, object] = {"__slots__": (), "__hash__": base.__hash__, "_base": base}
     binary = [f"__{side}{stem}__" for stem in _BINARY for side in ("", "r")]
     kept = [*binary, *(f"__{stem}__" for stem in _UNARY), "conjugate", "__round__"]
     if issubclass(base, np.generic):
@@ -134,7 +140,7 @@ def _scalar(name: str, base: Any) -> Any:
     return type(name, (base, _Marked), own)
 
 
-def _python(number: Any) -> Any:
+def _python(number: Numeric) -> Numeric:
     value = unmarked(number)
     return value if isinstance(value, np.generic) or type(value) in (float, complex) else value.item()
 
@@ -143,22 +149,22 @@ DecryptedFloat = _scalar("DecryptedFloat", float)
 """A decrypted real number, or a number computed from one."""
 DecryptedComplex = _scalar("DecryptedComplex", complex)
 """A decrypted complex number, or a number computed from one."""
-_SCALARS: dict[Any, Any] = {float: DecryptedFloat, complex: DecryptedComplex}
+_SCALARS: dict[type, type] = {float: DecryptedFloat, complex: DecryptedComplex}
 for _base in (np.float16, np.float32, np.float64, np.longdouble, np.complex64, np.complex128, np.clongdouble):
     _SCALARS.setdefault(_base, _scalar(f"Decrypted{_base.__name__.title()}", _base))
 
 
-class DecryptedList(_Marked, list[Any]):
+class DecryptedList(_Marked, list[Numeric]):
     """The values of a decrypted plaintext."""
 
-    def __getitem__(self, where: Any) -> Any:
+    def __getitem__(self, where: SupportsIndex | slice) -> Numeric:
         part = list.__getitem__(self, where)
         return DecryptedList(part) if isinstance(where, slice) else part
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Numeric:
         return DecryptedList([*self, *other]) if isinstance(other, list) else NotImplemented
 
-    def __mul__(self, times: Any) -> Any:
+    def __mul__(self, times: object) -> Numeric:
         if not isinstance(times, int):
             return NotImplemented
         return DecryptedList(list.__mul__(self, times))
@@ -168,51 +174,51 @@ class DecryptedList(_Marked, list[Any]):
     def copy(self) -> DecryptedList:
         return DecryptedList(self)
 
-    def sort(self, *, key: Any = None, reverse: bool = False) -> None:
+    def sort(self, *, key: Callable[[Numeric], Numeric] | None = None, reverse: bool = False) -> None:
         if key is not None:
             list.sort(self, key=key, reverse=reverse)
             return
         with OBSERVED.paused():
             list.sort(self, reverse=reverse)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> Numeric:
         OBSERVED.note(COPIED)
         return np.array(plain(list(self)), dtype=dtype)
 
-    def __reduce_ex__(self, *_: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, *_: object) -> tuple[object, ...]:
         return list, (plain(list(self)),)
 
-    def __deepcopy__(self, _: Any) -> DecryptedList:
+    def __deepcopy__(self, _: object) -> DecryptedList:
         return DecryptedList(self)
 
     __copy__ = copy
 
 
-class DecryptedArray(_Marked, np.ndarray[Any, Any]):
+class DecryptedArray(_Marked, np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
     """The values of a decrypted plaintext, and what numpy made of them."""
 
-    def view(self, *args: Any, **kwargs: Any) -> Any:
-        viewed = np.ndarray.view(self, *args, **kwargs)
+    def view(self, *args: Numeric, **kwargs: Numeric) -> Numeric:
+        viewed: Numeric = np.ndarray.view(self, *args, **kwargs)
         if not isinstance(viewed, DecryptedArray):
             OBSERVED.note(COPIED)
         return viewed
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Numeric]:
         return map(followed, iter(unmarked(self)))
 
-    def __deepcopy__(self, _: Any) -> DecryptedArray:
+    def __deepcopy__(self, _: object) -> DecryptedArray:
         return self.copy()
 
-    def __reduce_ex__(self, *args: Any) -> Any:
+    def __reduce_ex__(self, *args: object) -> Numeric:
         return unmarked(self).__reduce_ex__(*args)
 
     @property
-    def flat(self) -> Any:
+    def flat(self) -> Numeric:
         OBSERVED.note(COPIED)
         return unmarked(self).flat
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Numeric:
         OBSERVED.note(COPIED)
         return unmarked(self).data
 
@@ -232,7 +238,7 @@ for _name in ("__repr__", "__str__", "__format__"):
     setattr(DecryptedArray, _name, _shown(np.ndarray, _name))
 
 
-def unmarked(thing: Any) -> Any:
+def unmarked(thing: Numeric) -> Numeric:
     """Return a marked number or array without its mark, and anything else unchanged. Memory of an array is shared."""
     if isinstance(thing, np.ndarray):
         return np.ndarray.view(thing, np.ndarray) if isinstance(thing, DecryptedArray) else thing
@@ -240,7 +246,7 @@ def unmarked(thing: Any) -> Any:
     return thing if base is None else base.__pos__(thing)
 
 
-def plain(thing: Any) -> Any:
+def plain(thing: Numeric) -> Numeric:
     """The same number, array, or nest of lists, tuples and dictionaries, without marks."""
     kind = type(thing)
     if kind is DecryptedList or kind is list:
@@ -252,7 +258,7 @@ def plain(thing: Any) -> Any:
     return unmarked(thing)
 
 
-def marked(number: Any) -> Any:
+def marked(number: Numeric) -> Numeric:
     """Return the same number, list or array with the mark, and anything else unchanged.
 
     >>> type(2 * marked(0.5) + 1), 2 * marked(0.5) + 1
@@ -270,7 +276,7 @@ def marked(number: Any) -> Any:
     return number
 
 
-def followed(computed: Any) -> Any:
+def followed(computed: Numeric) -> Numeric:
     """Mark a result that was computed from decrypted values. Integers and truth values count as a look at them."""
     if isinstance(computed, np.ndarray):
         if computed.dtype.kind in "biu":
@@ -287,7 +293,7 @@ def followed(computed: Any) -> Any:
     return marked(computed)
 
 
-def is_decrypted(argument: Any) -> bool:
+def is_decrypted(argument: object) -> bool:
     """Whether a number, or one in a sequence, carries the mark."""
     if isinstance(argument, _Marked):
         return True

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from penstock.program.openfhe.recorder.calls import OMITTED
 from penstock.program.openfhe.recorder.decrypted import is_decrypted
 from penstock.program.openfhe.recorder.expansions import tree
 from penstock.program.openfhe.recorder.recording import Recording
+from penstock.program.openfhe.types import Arguments, Method, Numeric
 from penstock.program.package.builder import PackageBuilder
 from penstock.program.package.content import Series, Verb
 from penstock.scheme.params.ckks import BootstrapPlan, CkksParameters
@@ -65,18 +66,18 @@ class Emitter(Protocol):
     def take_plan(self, plan: BootstrapPlan) -> None: ...
 
 
-Work = Callable[[Emitter, Sequence[Any], Sequence[Term], "int | None"], int]
+Work = Callable[[Emitter, Arguments, Sequence[Term], "int | None"], int]
 """From the arguments of a call, its ciphertexts and the number of its plaintext: the value that it makes."""
 
 
 class NotedFunction:
     """A user's function as OpenFHE calls it: the same results, kept."""
 
-    def __init__(self, function: Callable[[float], Any]) -> None:
+    def __init__(self, function: Method) -> None:
         self._function = function
         self.samples: list[float] = []
 
-    def __call__(self, x: float) -> Any:
+    def __call__(self, x: float) -> Numeric:
         sample = self._function(x)
         self.samples.append(float(sample))
         if is_decrypted(sample):
@@ -85,23 +86,23 @@ class NotedFunction:
 
 
 # Sums and products.
-def _add_many(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+def _add_many(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
     return tree([term.value for term in terms], lambda a, b: to.emit(Verb.ADD, [a, b]))
 
 
-def _add_many_in_place(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+def _add_many_in_place(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
     return reduce(lambda a, b: to.emit(Verb.ADD, [a, b]), [term.value for term in terms])
 
 
-def _mult_many(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+def _mult_many(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
     return tree([term.value for term in terms], lambda a, b: _rescaled(to, to.emit(Verb.MULT, [a, b])))
 
 
-def _composed(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+def _composed(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
     return _rescaled(to, to.emit(Verb.MULT, [terms[0].value, terms[1].value]))
 
 
-def _linear_sum(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+def _linear_sum(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
     weights = next(arg for arg in args if not _holds_ciphertexts(to, arg))
     if is_decrypted(weights):
         raise Unknown("a weight is a number that was decrypted: a package holds no step that the key's owner takes")
@@ -112,11 +113,11 @@ def _linear_sum(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: 
     return _rescaled(to, reduce(lambda a, b: to.emit(Verb.ADD, [a, b]), products))
 
 
-def _sum(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+def _sum(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
     return _sum_slots(to, terms[0].value, int(args[1]))
 
 
-def _inner_product(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+def _inner_product(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
     if plain is None:
         product = to.emit(Verb.MULT, [terms[0].value, terms[1].value])
     else:
@@ -145,7 +146,7 @@ def _sum_slots(to: Emitter, total: int, count: int) -> int:
 
 # Series.
 def _chebyshev(linear: bool | None = None) -> Work:
-    def work(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+    def work(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
         coefficients = _coefficients(args[1], linear)
         series = Series(coefficients, float(args[2]), float(args[3]))
         return to.emit_series(Verb.CHEBYSHEV, terms[0].value, series)
@@ -154,13 +155,13 @@ def _chebyshev(linear: bool | None = None) -> Work:
 
 
 def _power_series(linear: bool | None = None) -> Work:
-    def work(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+    def work(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
         return to.emit_series(Verb.POLYNOMIAL, terms[0].value, Series(_coefficients(args[1], linear)))
 
     return work
 
 
-def _of_function(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+def _of_function(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
     """From the samples that the library asked the user's function for."""
     function, _, lower, upper, degree = args
     if not isinstance(function, NotedFunction) or len(function.samples) != int(degree) + 1:
@@ -171,15 +172,15 @@ def _of_function(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain:
     return _by_function(to, lambda x: next(samples), terms[0].value, lower, upper, degree)
 
 
-def _known_function(function: Callable[[float], Any]) -> Work:
-    def work(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+def _known_function(function: Callable[[float], float]) -> Work:
+    def work(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
         return _by_function(to, function, terms[0].value, *args[1:])
 
     return work
 
 
 def _by_function(
-    to: Emitter, function: Callable[[float], float], value: int, lower: Any, upper: Any, degree: Any
+    to: Emitter, function: Callable[[float], float], value: int, lower: float, upper: float, degree: int
 ) -> int:
     """The library's own coefficients, at its own nodes."""
     lower, upper = float(lower), float(upper)
@@ -187,7 +188,7 @@ def _by_function(
     return to.emit_series(Verb.CHEBYSHEV, value, Series(_coefficients(coefficients, None), lower, upper))
 
 
-def _coefficients(given: Any, linear: bool | None) -> tuple[float, ...]:
+def _coefficients(given: Numeric, linear: bool | None) -> tuple[float, ...]:
     if is_decrypted(given):
         raise Unknown(
             "a coefficient is a number that was decrypted: a package holds no step that the key's owner takes"
@@ -206,7 +207,7 @@ def _coefficients(given: Any, linear: bool | None) -> tuple[float, ...]:
 
 
 # Bootstrapping.
-def _bootstrap(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: int | None) -> int:
+def _bootstrap(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
     if len(args) > 1 and args[1] is not OMITTED and int(args[1]) != 1:
         raise Unknown("bootstrapping in several iterations: packages have one; leave numIterations out")
     setup = to.recording.bootstrap_setup(args[0].GetSlots())
@@ -231,7 +232,7 @@ def _bootstrap(to: Emitter, args: Sequence[Any], terms: Sequence[Term], plain: i
     return to.emit(Verb.BOOTSTRAP, [terms[0].value])
 
 
-def _real(numbers: Any, what: str) -> list[float]:
+def _real(numbers: Numeric, what: str) -> list[float]:
     vector: Values = np.asarray(numbers)
     if vector.dtype.kind == "c":
         if np.any(vector.imag):
@@ -240,7 +241,7 @@ def _real(numbers: Any, what: str) -> list[float]:
     return [float(number) for number in vector]
 
 
-def _holds_ciphertexts(to: Emitter, arg: Any) -> bool:
+def _holds_ciphertexts(to: Emitter, arg: object) -> bool:
     return bool(to.recording.ciphertexts([arg]))
 
 

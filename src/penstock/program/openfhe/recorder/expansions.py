@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,12 +25,13 @@ from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.openfhe.recorder.calls import OMITTED
 from penstock.program.openfhe.recorder.identity import Known
+from penstock.program.openfhe.types import Arguments
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.builder import TraceBuilder
 
 _Term = TypeVar("_Term")
 Circuit = Callable[[SymbolicEvaluator, list[Cipher]], Cipher]
-Finder = Callable[["Expander", Sequence[Any], Sequence[Known], Known | None], "Expansion | None"]
+Finder = Callable[["Expander", Arguments, Sequence[Known], Known | None], "Expansion | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Expander:
         self._fits: dict[Hashable, bool] = {}
         self._setups: dict[int, BootstrapSetup] = {}
 
-    def bootstrap_setup(self, args: Sequence[Any]) -> None:
+    def bootstrap_setup(self, args: Arguments) -> None:
         """Remember what EvalBootstrapSetup was called with: levels, baby steps, slots, …, whether StC comes first."""
         level_budget, baby_steps, slots, _, _, slots_first = (*args, *(OMITTED,) * 6)[:6]
         count = (0 if slots is OMITTED else int(slots)) or self._params.ring_dim // 2
@@ -71,7 +72,7 @@ class Expander:
         self,
         builder: TraceBuilder,
         name: str,
-        args: Sequence[Any],
+        args: Arguments,
         operands: Sequence[Known],
         plain: Known | None,
         state: ScaleState,
@@ -102,20 +103,20 @@ class Expander:
             return False
 
     # Finders: from the arguments of a call to its circuit.
-    def _composed(self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None) -> Expansion | None:
+    def _composed(self, args: Arguments, operands: Sequence[Known], plain: Known | None) -> Expansion | None:
         return Expansion(None, lambda ev, cs: ev.rescale(ev.mult(cs[0], cs[1])))
 
-    def _linear_sum(self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None) -> Expansion | None:
+    def _linear_sum(self, args: Arguments, operands: Sequence[Known], plain: Known | None) -> Expansion | None:
         """Only for operands in one state: the library first brings others together in its own way."""
         if not operands or len({o.state for o in operands}) != 1:
             return None
         return Expansion(None, _weighted_sum)
 
-    def _sum(self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None) -> Expansion | None:
+    def _sum(self, args: Arguments, operands: Sequence[Known], plain: Known | None) -> Expansion | None:
         batch = int(args[1])
         return Expansion(batch, lambda ev, cs: sum_slots(ev, cs[0], batch)) if _power_of_two(batch) else None
 
-    def _inner_product(self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None) -> Expansion | None:
+    def _inner_product(self, args: Arguments, operands: Sequence[Known], plain: Known | None) -> Expansion | None:
         batch = int(args[2])
         if not _power_of_two(batch):
             return None
@@ -135,14 +136,14 @@ class Expander:
 
     # Series. The coefficients matter where they are zero or one, so they are part of the shape.
     def _chebyshev_of_function(
-        self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None
+        self, args: Arguments, operands: Sequence[Known], plain: Known | None
     ) -> Expansion | None:
         """No function is called, a user's neither: its series is taken to have every term."""
         lower, upper, degree = args[-3:]
         every_term = [1.0 / (k + 2) for k in range(int(degree) + 1)]
         return _series_expansion(every_term, (float(lower), float(upper)))
 
-    def _bootstrap(self, args: Sequence[Any], operands: Sequence[Known], plain: Known | None) -> Expansion | None:
+    def _bootstrap(self, args: Arguments, operands: Sequence[Known], plain: Known | None) -> Expansion | None:
         setup = self._setups.get(args[0].GetSlots())
         once = len(args) < 2 or args[1] is OMITTED or int(args[1]) == 1
         if setup is None or not once or not can_expand(self._params):
@@ -156,7 +157,7 @@ def _of_many(circuit: Circuit) -> Finder:
 
 
 def _series_expansion(
-    coefficients: Sequence[Any], interval: tuple[float, float] | None, linear: bool | None = None
+    coefficients: Sequence[float], interval: tuple[float, float] | None, linear: bool | None = None
 ) -> Expansion | None:
     series = tuple(coefficients)
     if any(isinstance(c, complex) for c in series) or not degree_of(series):

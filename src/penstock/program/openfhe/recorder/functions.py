@@ -6,18 +6,18 @@ import builtins
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from penstock.program.openfhe.recorder.decrypted import followed, is_decrypted, marked, plain
 from penstock.program.openfhe.recorder.observed import OBSERVED
+from penstock.program.openfhe.types import Argument, Method
 
 _ARRAYS = ("array", "asarray", "ascontiguousarray", "asfortranarray", "full", "lexsort")
 _CHOICES = ("min", "max", "sorted")
 
 
-def replace_functions(replace: Callable[[Any, str, Any], None]) -> None:
+def replace_functions(replace: Callable[[object, str, Method], None]) -> None:
     """Replace them.
 
     Args:   replace: takes a module, the name of a function and another function.
@@ -31,11 +31,11 @@ def replace_functions(replace: Callable[[Any, str, Any], None]) -> None:
         replace(builtins, name, _choosing(getattr(builtins, name)))
 
 
-def _following(original: Any) -> Any:
+def _following(original: Method) -> Method:
     """The function of plain values; its result is marked if an argument is."""
 
     @functools.wraps(original)
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: Argument, **kwargs: Argument) -> object:
         if not any(map(is_decrypted, args)):
             return original(*args, **kwargs)
         with OBSERVED.paused():
@@ -45,14 +45,14 @@ def _following(original: Any) -> Any:
     return function
 
 
-def _choosing(original: Any) -> Any:
+def _choosing(original: Method) -> Method:
     """Return a function that picks or orders numbers. They keep their marks, so its comparisons do not count as looks.
 
     With a `key` the result may be unmarked, so the comparisons count.
     """
 
     @functools.wraps(original)
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: Argument, **kwargs: Argument) -> object:
         if "key" in kwargs or not args:
             return original(*args, **kwargs)
         if len(args) == 1 and not isinstance(args[0], list | tuple):

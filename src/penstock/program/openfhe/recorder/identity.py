@@ -27,7 +27,7 @@ class Known:
 T = TypeVar("T")
 
 
-class _Reference(weakref.ref[Any]):
+class _Reference(weakref.ref[object]):
     __slots__ = ("key",)
     key: int
 
@@ -45,11 +45,11 @@ class Identities(Generic[T]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, thing: Any) -> T | None:
+    def get(self, thing: object) -> T | None:
         entry = self._entries.get(id(thing))
         return entry[1] if entry is not None else None
 
-    def set(self, thing: Any, known: T) -> None:
+    def set(self, thing: object, known: T) -> None:
         """Raises: TypeError: `thing` cannot be referenced weakly."""
         key = id(thing)
         entry = self._entries.get(key)
@@ -60,7 +60,7 @@ class Identities(Generic[T]):
         reference.key = key
         self._entries[key] = (reference, known)
 
-    def forget(self, thing: Any) -> None:
+    def forget(self, thing: object) -> None:
         """The next use of `thing` meets it as new."""
         self._entries.pop(id(thing), None)
 

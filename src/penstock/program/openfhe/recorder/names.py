@@ -6,7 +6,6 @@ import dis
 import re
 from collections import Counter
 from types import FrameType
-from typing import Any
 
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]*$")
 _WIDTH = 2
@@ -59,7 +58,7 @@ def _next(frame: FrameType) -> tuple[str, int]:
     return "", 0
 
 
-def name_of(thing: Any, frame: FrameType | None) -> str | None:
+def name_of(thing: object, frame: FrameType | None) -> str | None:
     """The variable that holds `thing`: the caller's, where a function has it as a parameter."""
     variable = None
     for _ in range(_FRAMES):

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.files import os_errors
 from penstock.base.system.temporary import temporary_folder
+from penstock.base.types import Row, Rows
 from penstock.program.evaluator.protocol import Values
 from penstock.program.openfhe.recorder.behind import Behind
 from penstock.program.openfhe.recorder.packaging import Packaging
@@ -24,7 +24,7 @@ from penstock.program.openfhe.recorder.refusals import NotPackaged
 from penstock.program.openfhe.recorder.script import ScriptRun, run_script
 from penstock.program.package.content import SHAPES, ConstantSink, trimmed
 
-Fingerprint = list[dict[str, Any]]
+Fingerprint = Rows
 """One entry an instruction: its place, and by name each thing that must be equal in two runs."""
 _RULE = (
     "a package does not depend on decrypted values, time or chance, and the second run has other keys and encrypts "
@@ -59,7 +59,7 @@ def fingerprint(packaging: Packaging) -> Fingerprint:
     digests = sink.digests if isinstance(sink, Digested) else {}
     entries = []
     for call, place in zip(made.instructions, packaging.places, strict=True):
-        entry: dict[str, Any] = {"call": [call.verb.value, list(call.operands)], "place": str(place)}
+        entry: Row = {"call": [call.verb.value, list(call.operands)], "place": str(place)}
         entry["constant"] = [digests[number] for number in call.constants]
         entry["number"] = repr(call.number)
         argument = SHAPES[call.verb].argument

@@ -10,7 +10,6 @@ import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FrameType
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from penstock.program.openfhe.recorder.plaintexts import Encoded, as_vector
 from penstock.program.openfhe.recorder.recording import Recording
 from penstock.program.openfhe.recorder.refusals import DECRYPTED, OUTSIDE, NotPackaged, Place, Refused, place_of
 from penstock.program.openfhe.recorder.stated import Stated
+from penstock.program.openfhe.types import Arguments, Ciphertext, Numeric, Plaintext
 from penstock.program.package.builder import PackageBuilder
 from penstock.program.package.content import (
     Constants,
@@ -46,7 +46,7 @@ from penstock.scheme.params.ckks import BootstrapPlan
 
 SinkMaker = Callable[[int], ConstantSink]
 """Makes what takes the constants of a package, from its number in the run, 1 for the first."""
-Handler = Callable[["Packaging", Call, tuple[Any, ...], Any, Sequence[Known]], None]
+Handler = Callable[["Packaging", Call, Arguments, object, Sequence[Known]], None]
 
 
 class Packaging:
@@ -91,8 +91,8 @@ class Packaging:
     def note(
         self,
         call: Call,
-        args: tuple[Any, ...],
-        result: Any,
+        args: Arguments,
+        result: object,
         before: Sequence[Known | None],
         frame: FrameType,
         *,
@@ -127,7 +127,7 @@ class Packaging:
         return known
 
     # Plaintexts.
-    def _operand(self, plaintext: Any) -> Encoded:
+    def _operand(self, plaintext: Plaintext) -> Encoded:
         known = self._plaintexts.get(plaintext)
         if known is not None and known.decrypted:
             raise Refused(DECRYPTED)
@@ -180,14 +180,14 @@ class Packaging:
             self.constants = self._sink(self.number)
         return self.constants
 
-    def _made(self, target: Any, value: int) -> None:
+    def _made(self, target: Ciphertext, value: int) -> None:
         """The result of a call, which has its place in the trace already, is a value of the package."""
         known = self._identities.get(target)
         if known is None or known.recording is not self.recording:
             raise Refused("the result of the call is not known")
         known.value, known.owner = value, self
 
-    def _did_nothing(self, call: Call, target: Any, before: Known) -> bool:
+    def _did_nothing(self, call: Call, target: Ciphertext, before: Known) -> bool:
         """Whether a product in place left its operand alone: some of the wheel's assign to a copy of the pointer."""
         known = self._identities.get(target)
         if not call.in_place or known is None or (known.state != before.state and known.state.degree > 1):
@@ -198,7 +198,7 @@ class Packaging:
         known.value, known.owner, known.polynomials = value, self, before.polynomials
         return True
 
-    def _pair(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
+    def _pair(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         a, b = args[0], args[1]
         is_reversed = type(a) is not self._ciphertext
         if is_reversed:
@@ -250,7 +250,7 @@ class Packaging:
         }
         return self.emit(verbs[kind], [value], constants=constant)
 
-    def _one(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
+    def _one(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         (kind,) = call.kinds
         target = args[0] if result is None else result
         if kind is OpKind.SQUARE:
@@ -259,13 +259,13 @@ class Packaging:
                 return
         self._made(target, self.emit(Verb(kind.value), [_value(before[0])]))
 
-    def _rotate(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
+    def _rotate(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         if self._identities.get(result) is before[0]:
             return  # a copy
         _check_two_polynomials(before)
         self._made(result, self.emit(Verb.ROTATE, [_value(before[0])], argument=self._step(args[1])))
 
-    def _automorphism(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
+    def _automorphism(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         element = int(args[1])
         _check_two_polynomials(before)
         if element == 2 * self.params.ring_dim - 1:
@@ -276,22 +276,22 @@ class Packaging:
             raise Refused(f"the automorphism {element} is neither a rotation nor the conjugation: take two calls")
         self._made(result, self.emit(Verb.ROTATE, [_value(before[0])], argument=step))
 
-    def _decompose(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
+    def _decompose(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         _check_two_polynomials(before)
         self._made(result, self.emit(Verb.DECOMPOSE, [_value(before[0])]))
 
-    def _rotate_hoisted(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
+    def _rotate_hoisted(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         if self._identities.get(result) is before[0]:
             return
         operands = [_value(before[0]), _value(before[-1])]
         self._made(result, self.emit(Verb.ROTATE_HOISTED, operands, argument=self._step(args[1])))
 
-    def _step(self, step: Any) -> int:
+    def _step(self, step: Numeric) -> int:
         half = self.params.ring_dim // 2
         step = int(step)
         return step if abs(step) <= half else step % half
 
-    def _drop(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
+    def _drop(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         (kind,) = call.kinds
         target = args[0] if result is None else result
         a, out = before[0], self._identities.get(target)
@@ -310,7 +310,7 @@ class Packaging:
                 value = self.emit(Verb.MOD_DROP, [value], argument=out.state.limbs)
         self._made(target, value)
 
-    def _relinearize(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
+    def _relinearize(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         target = args[0] if result is None else result
         if self._identities.get(target) is before[0] and before[0].polynomials == 2:
             return
@@ -322,7 +322,7 @@ class Packaging:
         self._made(target, self.emit(Verb.RELINEARIZE, [_value(before[0])]))
 
     # Client side.
-    def _encrypt(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
+    def _encrypt(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         plaintext = args[1]
         known = self._plaintexts.get(plaintext)
         if known is not None and known.decrypted:
@@ -350,7 +350,7 @@ class Packaging:
         self.inputs[name] = None if given is None else as_vector(given, is_complex=self._complex)[:length]
         self._made(result, self.builder.encrypt(Input(name, length, limbs, self._complex)))
 
-    def _decrypt(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
+    def _decrypt(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         if call.name != "Decrypt":
             raise Refused("the secret key has several owners; packages have one: decrypt by Decrypt")
         ciphertext = args[0] if type(args[0]) is self._ciphertext else args[1]
@@ -366,7 +366,7 @@ class Packaging:
         )
 
     # Composites.
-    def _composite(self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known]) -> None:
+    def _composite(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         work = emission.COMPOSITES.get(call.name)
         if work is None:
             raise Refused(f"the inside of {call.name} is not known: compute it by calls of one operation each")
@@ -455,7 +455,7 @@ def _value(known: Known) -> int:
     return known.value
 
 
-def _number(scalar: Any) -> complex:
+def _number(scalar: Numeric) -> complex:
     return complex(scalar) if hasattr(scalar, "__complex__") or isinstance(scalar, complex) else complex(float(scalar))
 
 

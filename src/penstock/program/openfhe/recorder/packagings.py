@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import FrameType
-from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.program.openfhe.recorder.calls import Call, Form
@@ -16,6 +15,7 @@ from penstock.program.openfhe.recorder.parameters import context_primes
 from penstock.program.openfhe.recorder.plaintexts import Encoded, GivenValues
 from penstock.program.openfhe.recorder.recording import Recording
 from penstock.program.openfhe.recorder.refusals import OUTSIDE, NotPackaged, chosen, place_of
+from penstock.program.openfhe.types import Arguments, Plaintext
 from penstock.scheme.params.primes import openfhe_primes
 
 _NOTHING = Form.KEYS, Form.BOOTSTRAP_SETUP, Form.FORGET, Form.CLONE
@@ -61,11 +61,11 @@ class Packagings:
         return [reason for reason in reasons if reason is not None]
 
     # What the recording calls.
-    def operands(self, args: Sequence[Any]) -> list[Known | None]:
+    def operands(self, args: Arguments) -> list[Known | None]:
         return [self._identities.get(ciphertext) for ciphertext in self._recording.ciphertexts(args)]
 
     def note(
-        self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known | None], frame: FrameType
+        self, call: Call, args: Arguments, result: object, before: Sequence[Known | None], frame: FrameType
     ) -> None:
         if self.refusal is not None or call.form in _NOTHING:
             return
@@ -88,7 +88,7 @@ class Packagings:
         if self.refusal is None:
             self.refusal = NotPackaged(f"{place_of(call.name, frame)}: the call was not recorded")
 
-    def _owner(self, call: Call, args: tuple[Any, ...], before: Sequence[Known | None], frame: FrameType) -> Packaging:
+    def _owner(self, call: Call, args: Arguments, before: Sequence[Known | None], frame: FrameType) -> Packaging:
         if call.form is Form.ENCRYPT:
             return self._of_key(args[0].GetKeyTag())
         owners = {id(known.owner): known.owner for known in before if known is not None and known.owner is not None}
@@ -119,7 +119,7 @@ class Packagings:
         return made
 
     # What the capture calls.
-    def encoded(self, plaintext: Any, values: GivenValues, *, decrypted: bool) -> None:
+    def encoded(self, plaintext: Plaintext, values: GivenValues, *, decrypted: bool) -> None:
         """A plaintext that the script made, with a copy of its values, and whether one of them was decrypted."""
         if self.refusal is None:
             limbs, degree = self.num_q - plaintext.GetLevel(), plaintext.GetNoiseScaleDeg()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
 
 from penstock.errors import UsageError
+from penstock.program.openfhe.types import CryptoContext, Serialized
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.params.primes import nominal_bits, openfhe_p_primes
 from penstock.scheme.params.rlwe import KeyForm
@@ -26,7 +25,7 @@ class NotRecordable(UsageError):
     """A context of a kind that this version does not record."""
 
 
-def context_parameters(cc: Any, fhe: ModuleType) -> CkksParameters:
+def context_parameters(cc: CryptoContext, fhe: ModuleType) -> CkksParameters:
     """The parameter set of `cc`: its real primes, digits and scaling rule.
 
     The context's own JSON serialization has what its methods do not tell: the primes of Q, the digits, the form of the
@@ -82,21 +81,21 @@ def context_parameters(cc: Any, fhe: ModuleType) -> CkksParameters:
     )
 
 
-def context_primes(cc: Any, fhe: ModuleType) -> tuple[int, ...]:
+def context_primes(cc: CryptoContext, fhe: ModuleType) -> tuple[int, ...]:
     """The primes of Q of a CKKS context, q_0 first."""
     return _primes(_serialized(cc, fhe)["value0"]["value0"])
 
 
-def _serialized(cc: Any, fhe: ModuleType) -> Any:
+def _serialized(cc: CryptoContext, fhe: ModuleType) -> Serialized:
     # Not the recorder's own function, which would ask for the recording of the context.
     written = getattr(fhe.Serialize, "__wrapped__", fhe.Serialize)(cc, fhe.JSON)
     return _pointed(_pointed(json.loads(written)["value0"])["cc"])["value0"]
 
 
-def _primes(ring: Any) -> tuple[int, ...]:
+def _primes(ring: Serialized) -> tuple[int, ...]:
     return tuple(_pointed(limb)["value0"]["cm"]["v"] for limb in _pointed(ring["elp"])["p"])
 
 
-def _pointed(pointer: Mapping[str, Any]) -> Any:
+def _pointed(pointer: Serialized) -> Serialized:
     """What a serialized shared pointer points to."""
     return pointer["ptr_wrapper"]["data"]

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.program.evaluator.protocol import Values
+from penstock.program.openfhe.types import Numeric
 
-GivenValues = list[Any] | npt.NDArray[Any]
+GivenValues = list[float] | npt.NDArray[np.generic]
 """The values of a plaintext, as a script gives them."""
 
 
@@ -34,7 +35,7 @@ class Encoded:
     """Its number in the owner's package, once it was an operand."""
 
 
-def as_array(values: Any) -> Any:
+def as_array(values: Numeric) -> Numeric:
     """A list of real numbers as an array, which OpenFHE takes as well, so that it is converted once; else `values`."""
     if type(values) is not list:
         return values
@@ -44,7 +45,7 @@ def as_array(values: Any) -> Any:
         return values
 
 
-def values_copy(values: Any) -> GivenValues:
+def values_copy(values: GivenValues) -> GivenValues:
     """Copy the values of a plaintext, cheaply: most are never needed."""
     return np.array(values, subok=True) if isinstance(values, np.ndarray) else list(values)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FrameType, ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 from penstock.base.system.host import installed_version
 from penstock.base.version import __version__
@@ -20,24 +20,25 @@ from penstock.program.openfhe.recorder.calls import Call, Form
 from penstock.program.openfhe.recorder.expansions import Expander
 from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.parameters import context_parameters
+from penstock.program.openfhe.types import Arguments, Ciphertext, CryptoContext, Plaintext
 from penstock.scheme.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
 from penstock.scheme.traces.builder import TraceBuilder
 from penstock.scheme.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
 
 # Looked up once: an Enum's attributes and hashes are Python calls, and every operation passes here.
 _MULT, _MULT_PLAIN, _MULT_NO_RELIN = OpKind.MULT, OpKind.MULT_PLAIN, OpKind.MULT_NO_RELIN
-Handler = Callable[["Recording", Call, tuple[Any, ...], Any, float, float], None]
+Handler = Callable[["Recording", Call, Arguments, object, float, float], None]
 
 
 class Observer(Protocol):
     """Sees every call, before and after it becomes a row. It never raises."""
 
-    def operands(self, args: Sequence[Any]) -> list[Known | None]:
+    def operands(self, args: Arguments) -> list[Known | None]:
         """Return the known state of each ciphertext argument, before results replace operands."""
         ...
 
     def note(
-        self, call: Call, args: tuple[Any, ...], result: Any, before: Sequence[Known | None], frame: FrameType
+        self, call: Call, args: Arguments, result: object, before: Sequence[Known | None], frame: FrameType
     ) -> None:
         """One finished call, and the frame of the script that made it."""
         ...
@@ -53,7 +54,7 @@ class Recording:
     Thread safe: calls may come from several threads; rows are in the order in which calls end.
     """
 
-    def __init__(self, cc: Any, fhe: ModuleType, identities: Identities[Known], workload: str) -> None:
+    def __init__(self, cc: CryptoContext, fhe: ModuleType, identities: Identities[Known], workload: str) -> None:
         """Raises: NotRecordable: the context is of a kind that this version does not record."""
         self.cc = cc
         self.fhe = fhe
@@ -136,14 +137,14 @@ class Recording:
         return notes
 
     # What the patched methods call.
-    def meet(self, args: tuple[Any, ...]) -> None:
+    def meet(self, args: Arguments) -> None:
         """Before a call that changes operands in place: operands of unknown origin become inputs in their present
         state."""
         for ciphertext in self.ciphertexts(args):
             with self._lock:
                 self._known(ciphertext)
 
-    def note(self, handler: Handler, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def note(self, handler: Handler, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         """One finished call. A failure here is kept for the notes: the script goes on."""
         packaging = self.packaging
         try:
@@ -162,7 +163,7 @@ class Recording:
         self.overhead_s += time.perf_counter() - end
 
     # Objects.
-    def _state(self, ciphertext: Any) -> ScaleState:
+    def _state(self, ciphertext: Ciphertext) -> ScaleState:
         """What the ciphertext itself says."""
         level, degree = ciphertext.GetLevel(), ciphertext.GetNoiseScaleDeg()
         state = self._states.get((level, degree))
@@ -170,7 +171,7 @@ class Recording:
             state = self._states[(level, degree)] = ScaleState(max(1, self._num_q - level), degree)
         return state
 
-    def _known(self, ciphertext: Any) -> Known:
+    def _known(self, ciphertext: Ciphertext) -> Known:
         """The object of an operand; one that nobody saw being made is an input."""
         known = self._identities.get(ciphertext)
         if known is not None and known.recording is self:
@@ -182,14 +183,14 @@ class Recording:
         self._identities.set(ciphertext, known)
         return known
 
-    def _made(self, ciphertext: Any, polynomials: int) -> Known:
+    def _made(self, ciphertext: Ciphertext, polynomials: int) -> Known:
         """A new object for the result of a call in `ciphertext`."""
         state = self._state(ciphertext)
         known = Known(self, self.builder.ciphertext(state.limbs, polynomials), state, polynomials)
         self._identities.set(ciphertext, known)
         return known
 
-    def _encoded(self, plaintext: Any) -> Known:
+    def _encoded(self, plaintext: Plaintext) -> Known:
         known = self._identities.get(plaintext)
         if known is not None and known.recording is self:
             return known
@@ -248,7 +249,7 @@ class Recording:
             end_s=end,
         )
 
-    def _pair(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _pair(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         a, b = args[0], args[1]
         if type(a) is not self._ciphertext:
             a, b = b, a
@@ -266,7 +267,7 @@ class Recording:
             self._refresh(b)
 
     def _pair_of_ciphertexts(
-        self, kind: OpKind, left: Known, right: Known, target: Any, start: float, end: float
+        self, kind: OpKind, left: Known, right: Known, target: Ciphertext, start: float, end: float
     ) -> None:
         aligned = self._aligned(left.state, right.state, kind)
         if kind is _MULT:
@@ -288,7 +289,9 @@ class Recording:
             scalar_mults=aligned.scalar_mults,
         )
 
-    def _with_plaintext(self, kind: OpKind, left: Known, plain: Known, target: Any, start: float, end: float) -> None:
+    def _with_plaintext(
+        self, kind: OpKind, left: Known, plain: Known, target: Ciphertext, start: float, end: float
+    ) -> None:
         """The implied work is the ciphertext's; what bringing the plaintext to its limbs takes is not counted."""
         out = self._made(target, left.polynomials)
         if plain.state.limbs < left.state.limbs:
@@ -315,13 +318,13 @@ class Recording:
             self._alignments[key] = aligned
         return aligned
 
-    def _refresh(self, operand: Any) -> None:
+    def _refresh(self, operand: Ciphertext) -> None:
         """A mutable call may have rescaled its operand: the same object, in its new state."""
         known = self._identities.get(operand) if type(operand) is self._ciphertext else None
         if known is not None:
             self._identities.set(operand, replace(known, state=self._state(operand)))
 
-    def _one(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _one(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         (kind,) = call.kinds
         a = self._known(args[0])
         out = self._made(args[0] if result is None else result, 2 if kind is OpKind.SQUARE else a.polynomials)
@@ -337,7 +340,7 @@ class Recording:
         if call.mutable:
             self._refresh(args[0])
 
-    def _rotate(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _rotate(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         step = int(args[1])
         if step == 0 and call.copies_by_zero:
             self._clone(call, args, result, start, end)
@@ -346,7 +349,7 @@ class Recording:
         out = self._made(result, 2)
         self._row(OpKind.ROTATE, (a,), out, start, end, key=self._rotation_key(step), step=step)
 
-    def _automorphism(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _automorphism(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         element = int(args[1])
         conjugates, step = element == 2 * self.params.ring_dim - 1, self.step_of(element)
         if step is None and not conjugates:  # a rotation of the conjugate, by a key of its own
@@ -359,13 +362,13 @@ class Recording:
         else:
             self._row(OpKind.ROTATE, (a,), out, start, end, key=f"rot:{element}", step=step)
 
-    def _decompose(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _decompose(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         a = self._known(args[0])
         digits = Known(self, self.builder.digits(a.state.limbs), a.state)
         self._identities.set(result, digits)
         self._row(OpKind.DECOMPOSE, (a,), digits, start, end)
 
-    def _rotate_hoisted(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _rotate_hoisted(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         step = int(args[1])
         if step == 0 and call.copies_by_zero:
             self._clone(call, args, result, start, end)
@@ -374,7 +377,7 @@ class Recording:
         out = self._made(result, 2)
         self._row(OpKind.ROTATE_HOISTED, (a, digits), out, start, end, key=self._rotation_key(step), step=step)
 
-    def _drop(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _drop(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         """Fewer limbs. Under automatic scaling `Rescale` and the like change nothing, and nothing is recorded."""
         (kind,) = call.kinds
         a = self._known(args[0])
@@ -386,7 +389,7 @@ class Recording:
         rescales = max(0, a.state.degree - out.state.degree) if kind is OpKind.MOD_DROP else 0
         self._row(kind, (a,), out, start, end, limbs_in=a.state.limbs - rescales, rescales=rescales)
 
-    def _relinearize(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _relinearize(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         a = self._known(args[0])
         if a.polynomials == 2:
             self._identities.set(args[0] if result is None else result, a)
@@ -396,16 +399,16 @@ class Recording:
         else:
             self._composite(call, args, result, start, end)
 
-    def _key_switch(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _key_switch(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         if self._known(args[0]).polynomials == 3:
             self._relinearize(call, args, result, start, end)
         else:
             self._composite(call, args, result, start, end)
 
-    def _encrypt(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _encrypt(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         self._row(OpKind.ENCRYPT, (), self._made(result, 2), start, end)
 
-    def _decrypt(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _decrypt(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         operands = [self._known(c) for c in self.ciphertexts(args)]
         limbs = operands[0].state.limbs
         self.builder.add(
@@ -419,7 +422,7 @@ class Recording:
         )
 
     # Composites.
-    def _composite(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _composite(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         kind = call.kinds[0] if call.form is Form.COMPOSITE else OpKind.COMPOSITE
         operands = [self._known(c) for c in self.ciphertexts(args)] or [
             known for known in map(self._identities.get, args) if known is not None and known.recording is self
@@ -428,7 +431,7 @@ class Recording:
         results = target if isinstance(target, list | tuple) else [target]
         limbs_in = min((o.state.limbs for o in operands), default=self._num_q)
         with self.builder.open_scope(call.name, modelled=True):
-            first: Any = results[0] if results else None
+            first: Ciphertext = results[0] if results else None
             known = type(first) is self._ciphertext
             state = self._state(first) if known else ScaleState(limbs_in)
             polynomials = first.NumberCiphertextElements() if known else 2
@@ -452,9 +455,9 @@ class Recording:
             elif thing is not None:
                 self._identities.set(thing, made)
 
-    def ciphertexts(self, args: Sequence[Any]) -> list[Any]:
+    def ciphertexts(self, args: Sequence[object]) -> list[Ciphertext]:
         """The ciphertexts among arguments and in lists of them, in order."""
-        flat: list[Any] = []
+        flat: list[Ciphertext] = []
         for arg in args:
             if type(arg) is self._ciphertext:
                 flat.append(arg)
@@ -463,13 +466,13 @@ class Recording:
         return flat
 
     # Calls that are not operations.
-    def _clone(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _clone(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         self._identities.set(result, self._known(args[0]))
 
-    def _forget(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _forget(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         self._identities.forget(args[0])
 
-    def _keys(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _keys(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         if "Mult" in call.name:
             self._relin_keys += 1
             return
@@ -477,7 +480,7 @@ class Recording:
         present = self._automorphism_keys.setdefault(tag, set())
         present.update(self.fhe.CryptoContext.GetExistingEvalAutomorphismKeyIndices(tag))
 
-    def _bootstrap_setup(self, call: Call, args: tuple[Any, ...], result: Any, start: float, end: float) -> None:
+    def _bootstrap_setup(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
         self._expander.bootstrap_setup(args)
 
 

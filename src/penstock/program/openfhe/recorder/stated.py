@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.package.content import Instruction, Package
@@ -24,7 +24,7 @@ class Stated(Replay):
         self.done = 0
         self._states: list[ScaleState | None] = []
 
-    def results(self, call: Instruction) -> Sequence[Any]:
+    def results(self, call: Instruction) -> Sequence[Cipher]:
         made = super().results(call)
         self._states.append(made[0].state if made else None)
         self.done += 1

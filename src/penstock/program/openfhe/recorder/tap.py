@@ -14,7 +14,6 @@ from collections.abc import Callable
 from itertools import count
 from time import perf_counter
 from types import ModuleType
-from typing import Any
 
 from penstock.errors import UsageError
 from penstock.program.openfhe.recorder.calls import (
@@ -32,6 +31,7 @@ from penstock.program.openfhe.recorder.packaging import SinkMaker
 from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.openfhe.recorder.parameters import NotRecordable
 from penstock.program.openfhe.recorder.recording import HANDLERS, Recording
+from penstock.program.openfhe.types import Argument, Ciphertext, CryptoContext, Method
 
 
 class Tap:
@@ -44,7 +44,7 @@ class Tap:
         self.workload = "script"
         self.on_refused: Callable[[NotRecordable], None] = lambda error: None
         """Told of each context that could not be recorded, while everything is."""
-        self._kept: list[Any] = []
+        self._kept: list[CryptoContext] = []
         self.everything = False
         """Whether contexts that nobody asked for are recorded too."""
         self.sinks: SinkMaker | None = None
@@ -54,7 +54,7 @@ class Tap:
         self._capture: Capture | None = None
         self._numbers = count(1)
         self._fhe: ModuleType | None = None
-        self._originals: list[tuple[Any, str, Any]] = []
+        self._originals: list[tuple[object, str, object]] = []
         self._lock = threading.RLock()
 
     @property
@@ -98,14 +98,14 @@ class Tap:
             self._numbers = count(1)
             self._fhe = None
 
-    def add_method(self, name: str, function: Any) -> None:
+    def add_method(self, name: str, function: Method) -> None:
         """A method that contexts have while the tap is open."""
         with self._lock:
             assert self._fhe is not None
             if name not in vars(self._fhe.CryptoContext):
                 self.replace_method(self._fhe.CryptoContext, name, function)
 
-    def start(self, cc: Any) -> Recording:
+    def start(self, cc: CryptoContext) -> Recording:
         """The recording of `cc`, which begins now if there is none.
 
         Raises: NotRecordable: not a context of a kind that this version records. UsageError: no context at all.
@@ -136,25 +136,26 @@ class Tap:
 
     def _captured(self) -> Capture:
         if self._capture is None:
+            assert self._fhe is not None
             self._capture = Capture(self, self._fhe)
             self._capture.open()
         return self._capture
 
-    def recording_of(self, cc: Any) -> Recording | None:
+    def recording_of(self, cc: CryptoContext) -> Recording | None:
         """The recording of a context, which begins now where everything is recorded."""
         try:
             return self.recordings[id(cc)]
         except KeyError:
             return self._met(cc)
 
-    def same_context(self, cc: Any, recording: Recording) -> None:
+    def same_context(self, cc: CryptoContext, recording: Recording) -> None:
         """Another object for a context that is recorded: it was written and read again."""
         with self._lock:
             if id(cc) not in self.recordings:
                 self.recordings[id(cc)] = recording
                 self._kept.append(cc)
 
-    def stop(self, cc: Any) -> None:
+    def stop(self, cc: CryptoContext) -> None:
         """End the recording of `cc`; with the last one the classes are put back."""
         with self._lock:
             recording = self.recordings.pop(id(cc), None)
@@ -167,7 +168,7 @@ class Tap:
         number = len({id(r) for r in self.recordings.values() if r is not None}) + 1
         return self.workload if number == 1 else f"{self.workload}#{number}"
 
-    def _met(self, cc: Any) -> Recording | None:
+    def _met(self, cc: CryptoContext) -> Recording | None:
         """The recording of a context that is met for the first time while everything is recorded."""
         if not self.everything:
             return None
@@ -187,11 +188,11 @@ class Tap:
             self.on_refused(refusal)
             return None
 
-    def replace_method(self, owner: Any, name: str, function: Any) -> None:
+    def replace_method(self, owner: object, name: str, function: Method) -> None:
         self._originals.append((owner, name, vars(owner).get(name, _ABSENT)))
         setattr(owner, name, function)
 
-    def _recorded(self, call: Call, original: Any) -> Any:
+    def _recorded(self, call: Call, original: Method) -> Method:
         recordings, met, handler = self.recordings, self._met, HANDLERS[call.form]
         names = names_of(original.__doc__ or "")
         # The operands of a call must be known in their state before it.
@@ -199,7 +200,7 @@ class Tap:
         takes_function, encrypts = call.name == "EvalChebyshevFunction", call.form is Form.ENCRYPT
 
         @functools.wraps(original)
-        def method(cc: Any, *args: Any, **kwargs: Any) -> Any:
+        def method(cc: CryptoContext, *args: Argument, **kwargs: Argument) -> object:
             try:
                 recording = recordings[id(cc)]
             except KeyError:
@@ -223,12 +224,12 @@ class Tap:
 
         return method
 
-    def _recorded_ciphertext(self, call: Call, original: Any) -> Any:
+    def _recorded_ciphertext(self, call: Call, original: Method) -> Method:
         identities, recordings, met = self.identities, self.recordings, self._met
         handler = HANDLERS[call.form]
 
         @functools.wraps(original)
-        def method(ciphertext: Any, *args: Any, **kwargs: Any) -> Any:
+        def method(ciphertext: Ciphertext, *args: object, **kwargs: object) -> object:
             known = identities.get(ciphertext)
             if known is None:
                 cc = ciphertext.GetCryptoContext()
