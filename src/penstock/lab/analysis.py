@@ -13,11 +13,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from penstock.base.runs.folder import RunFolder
 from penstock.base.runs.record import DamagedRun
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row, Rows
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.lab.fit.fit import fit_machine, trace_measurements
 from penstock.lab.simulation.memory.serial_law import required_hit_ratio
@@ -76,7 +76,7 @@ class Request:
         """Of the workload, as results state it."""
         return str(workloads.get(self.workload).NAME)
 
-    def config(self, command: str) -> dict[str, Any]:
+    def config(self, command: str) -> Row:
         """The resolved configuration that the run folder stores."""
         own = workloads.identity(self.workload)
         return {
@@ -108,7 +108,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def analyze(run: RunFolder, request: Request, progress: Progress) -> dict[str, Any]:
+def analyze(run: RunFolder, request: Request, progress: Progress) -> Row:
     """Do every stage that `run` lacks and return the headline numbers, as `penstock analyze --format json` prints them.
 
     A failed check appears in the numbers (`passed`) and in the report; the caller decides on the consequence.
@@ -213,7 +213,7 @@ def _fit(run: RunFolder, trace: Trace, threads: int) -> Machine:
     return cpu
 
 
-def _predicted_rows(trace: Trace, cpu: Machine) -> Iterator[dict[str, Any]]:
+def _predicted_rows(trace: Trace, cpu: Machine) -> Iterator[Row]:
     priced = price_trace(trace, cpu)
     seconds: dict[tuple[str, int], float] = defaultdict(float)
     operations = trace.view().server_operations()
@@ -248,7 +248,7 @@ def _traced(request: Request, params: CkksParameters) -> Trace:
 
 def _simulate(run: RunFolder, request: Request, trace: Trace, cpu: Machine, advance: Callable[[], None]) -> None:
     tiers = request.tiers
-    stated: list[dict[str, Any]] = []
+    stated: Rows = []
     for chosen in request.machines:
         machine = cpu if chosen is None else chosen
         stated += [{"machine": machine.name, **a} for a in assumptions(machine)]
@@ -291,7 +291,7 @@ def _stage_name(machine: str) -> str:
 _NOT_IN_STAGES = re.compile(r"[^a-z0-9]+")
 
 
-def simulated_rows(trace: Trace, machine: Machine, tiers: Sequence[Tier], priced: PricedTrace) -> list[dict[str, Any]]:
+def simulated_rows(trace: Trace, machine: Machine, tiers: Sequence[Tier], priced: PricedTrace) -> Rows:
     """Every tier with forced hit ratios and with caches of several sizes (serial), and the other time modes."""
     keys = summary(trace)["key_bytes_unique"] or 0
     sizes = sorted({max(1, round(share * keys)) for share in CACHE_SHARES})
@@ -308,9 +308,7 @@ _QUANTITIES = {
 _DIMENSIONS = ("machine", "tier", "mode", "cache_bytes", "policy", "hit_ratio")
 
 
-def tidy_rows(
-    results: Sequence[dict[str, Any]], trace: Trace, tiers: Sequence[Tier], priced: PricedTrace
-) -> Iterator[dict[str, Any]]:
+def tidy_rows(results: Sequence[Row], trace: Trace, tiers: Sequence[Tier], priced: PricedTrace) -> Iterator[Row]:
     """Tidy rows: one quantity each, and the hit ratio that 80 % of the ideal needs on each tier."""
     params = trace.parameters().name
     by_name = {tier.name: tier for tier in tiers}
@@ -340,7 +338,7 @@ def tidy_rows(
 # The headline.
 
 
-def headline(run: RunFolder, trace: Trace) -> dict[str, Any]:
+def headline(run: RunFolder, trace: Trace) -> Row:
     """The numbers that answer the question, from a run's stored rows."""
     totals = summary(trace)
     measured = {row["quantity"]: row["value"] for row in run.stage_rows("measured") if row["kind"] is None}
@@ -356,7 +354,7 @@ def headline(run: RunFolder, trace: Trace) -> dict[str, Any]:
             continue
         rows = run.stage_rows(stage)
         needed = {(r["machine"], r["tier"]): r["value"] for r in rows if r["quantity"] == "hit_ratio_for_80_percent"}
-        first = defaultdict(dict)  # type: dict[tuple[str, str], dict[str, Any]]
+        first = defaultdict(dict)  # type: dict[tuple[str, str], Row]
         for r in rows:
             if r["mode"] == "serial" and r["policy"] == "forced" and r["hit_ratio"] == 0.0:
                 first[r["machine"], r["tier"]][r["quantity"]] = r["value"]
@@ -440,7 +438,7 @@ def request_of(
     )
 
 
-def describe(request: Request) -> dict[str, Any]:
+def describe(request: Request) -> Row:
     """What an analysis would do, for `--dry-run`."""
     totals = summary(_traced(request, request.params))
     keys = totals["key_bytes_unique"]

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 
 from penstock.base.system import remedy
 from penstock.base.system.limits import shortage
+from penstock.base.types import Row
 from penstock.errors import CapabilityMissing, EvaluationRefused, ParamsError, PenstockError
 from penstock.program.evaluator.call import Call, Cipher, Executed, Manner, Period, Powers, Series
 from penstock.program.evaluator.circuit_evaluator import CircuitEvaluator
@@ -416,7 +416,7 @@ class OpenFheEvaluator(CompositeEvaluator):
         return self._done(made, start, time.perf_counter())
 
 
-def needed_keys(trace: Trace) -> dict[str, Any]:
+def needed_keys(trace: Trace) -> Row:
     """The keys of a context for a program with this trace, as arguments of `OpenFheContext.create`.
 
     They belong to its operations, inside its composites too. Only a bootstrapping makes its own rotation and

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
@@ -109,14 +108,22 @@ class PackageBuilder:
         number = self._series.setdefault(series, len(self._series))
         return self.add(verb, [operand], argument=number, state=state)
 
-    def finish(self, name: str, params: CkksParameters, constants: Constants, **rest: Any) -> Package:
+    def finish(
+        self,
+        name: str,
+        params: CkksParameters,
+        constants: Constants,
+        *,
+        description: str = "",
+        provenance: dict[str, str] | None = None,
+    ) -> Package:
         """The package; its keys are found by running it without cryptography. Arguments as `unkeyed`.
 
         Raises: ParamsError: the program does not fit the parameters.
         """
         from penstock.program.package.replay import with_keys
 
-        return with_keys(self.unkeyed(name, params, constants, **rest))
+        return with_keys(self.unkeyed(name, params, constants, description=description, provenance=provenance))
 
     def unkeyed(
         self,

@@ -45,11 +45,13 @@ from penstock.program.package.content import (
     Instruction,
     Output,
     Package,
+    Scope,
     Series,
     Verb,
     trimmed,
 )
 from penstock.program.package.noise import stated_noise
+from penstock.program.package.replay import no_vectors
 from penstock.scheme.operations import OpKind
 from penstock.scheme.params.ckks import CkksParameters
 
@@ -168,7 +170,7 @@ class CaptureEvaluator(PlainCalls):
             constants.append(self._constant(plain))
             summed.append(term)
             # A vector that was made for one use is not kept.
-            plains.append(Plain(_nothing, plain.name, plain.encoded, plain.traits))
+            plains.append(Plain(no_vectors, plain.name, plain.encoded, plain.traits))
         inner = self.inner.weighted_sum([term.cipher for term in summed], plains)
         return self._made(Verb.WEIGHTED_SUM, inner, summed, constants=constants)
 
@@ -243,12 +245,8 @@ def _cipher(what: str, a: Operand) -> Cipher:
     return ciphertext(what, a.cipher)
 
 
-def _inside(a: Operand) -> Any:
+def _inside(a: Operand) -> object:
     return a.cipher if isinstance(a, Captured) else a
-
-
-def _nothing() -> Values:
-    raise AssertionError("the symbolic reading reads no vectors")
 
 
 def _digest(values: Values) -> bytes:
@@ -341,7 +339,7 @@ class Course(PackageBuilder):
         ours = [self.sink.digests[number] for number in mine.constants]
         return "" if ours == [other.sink.digests[number] for number in theirs.constants] else "constant"
 
-    def _argument(self, call: Instruction) -> Any:
+    def _argument(self, call: Instruction) -> object:
         takes = SHAPES[call.verb].argument
         if takes == "series":
             return list(self._series)[call.argument]
@@ -360,7 +358,7 @@ class Course(PackageBuilder):
         self._outputs = [Output(output.name, length) for output, length in zip(self._outputs, lengths, strict=True)]
 
 
-def _path(scopes: Sequence[Any], scope: int) -> tuple[str, ...]:
+def _path(scopes: Sequence[Scope], scope: int) -> tuple[str, ...]:
     names = []
     while scope:
         names.append(scopes[scope].name)
@@ -369,7 +367,7 @@ def _path(scopes: Sequence[Any], scope: int) -> tuple[str, ...]:
 
 
 def capture(
-    program: Callable[[Evaluator], Any],
+    program: Callable[[Evaluator], object],
     params: CkksParameters,
     sink: Kept,
     name: str,
@@ -410,11 +408,11 @@ def capture(
 
 
 def run_captured(
-    program: Callable[[Evaluator], Any],
+    program: Callable[[Evaluator], object],
     params: CkksParameters,
     course: Course,
     decrypts: Callable[[], Values] | None = None,
-) -> tuple[CaptureEvaluator, Any]:
+) -> tuple[CaptureEvaluator, object]:
     """Run a program once; return its evaluator and its result.
 
     Args:   decrypts: draws what `decrypt` returns; zeros if it is not given.
@@ -433,7 +431,7 @@ def drawn(params: CkksParameters) -> Callable[[], Values]:
     return lambda: rng.uniform(-1.0, 1.0, params.slots)
 
 
-def returned_lengths(returned: Any, decrypted: Sequence[Values]) -> list[int]:
+def returned_lengths(returned: object, decrypted: Sequence[Values]) -> list[int]:
     """How many values of each output a program returns, by the values: all, unless it returns the first of each alone.
 
     >>> one, two = np.array([0.25, 0.5, 0.75]), np.array([3.5, 4.5, 5.5])

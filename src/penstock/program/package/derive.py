@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from penstock.program.evaluator.protocol import Plain
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.package.content import SHAPES, Input, Instruction, Package, Verb
-from penstock.program.package.replay import Replay
+from penstock.program.package.replay import Replay, no_vectors
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.schema import TraceMeta
 
@@ -71,7 +70,7 @@ class _Dry(Replay):
 
     def plain(self, number: int) -> Plain:
         if number not in self._plains:
-            self._plains[number] = Plain(_no_values)
+            self._plains[number] = Plain(no_vectors)
         return self._plains[number]
 
     def add(self, call: Instruction) -> Sequence[Cipher]:
@@ -81,10 +80,6 @@ class _Dry(Replay):
             self.values[self.made] = result
             self.made += 1
         return results
-
-
-def _no_values() -> Any:
-    raise AssertionError("the symbolic reading reads no vectors")
 
 
 class Derivation:

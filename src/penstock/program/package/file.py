@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock._engine import PackageColumns, PackageReader, PackageWriter
 from penstock.base.system.files import UnfinishedFile, os_errors
+from penstock.base.types import Row, RowView
 from penstock.errors import ParamsError, cut
 from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
@@ -46,6 +47,7 @@ _NOISE = "noise"
 _NAMED_OPERATION = re.compile(r"operation [0-9]+", re.ASCII)
 """Of the provenance: the operation of a code, for versions that do not know it."""
 _WHOLE = re.compile(r"-?[0-9]{1,3}", re.ASCII)
+_Whole = TypeVar("_Whole", np.uint8, np.uint16, np.uint32, np.int32)
 _LARGEST = {np.uint8: 2**8 - 1, np.uint16: 2**16 - 1, np.uint32: 2**32 - 1, np.int32: 2**31 - 1}
 
 
@@ -218,7 +220,7 @@ def _columns_of(instructions: Sequence[Instruction]) -> PackageColumns:
     )
 
 
-def _column(what: str, values: list[int], dtype: type[Any]) -> npt.NDArray[Any]:
+def _column(what: str, values: list[int], dtype: type[_Whole]) -> npt.NDArray[_Whole]:
     lowest = -_LARGEST[dtype] - 1 if dtype is np.int32 else 0
     wrong = [value for value in values if not lowest <= value <= _LARGEST[dtype]]
     if wrong:
@@ -281,7 +283,7 @@ def check_package(path: Path | str) -> Package:
     return package
 
 
-def package_info(path: Path | str) -> dict[str, Any]:
+def package_info(path: Path | str) -> Row:
     """Count the parts of a package: instructions, constants and their bytes, as stored and as float64, forms, keys.
 
     Raises: as `open_package`.
@@ -323,7 +325,7 @@ def _reader(path: Path) -> PackageReader:
         return PackageReader(path)
 
 
-def _stored(text: str, what: str, path: Path) -> Mapping[str, Any]:
+def _stored(text: str, what: str, path: Path) -> RowView:
     """A JSON object of a file."""
     try:
         table = json.loads(text)

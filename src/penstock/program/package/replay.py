@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from penstock.errors import EvaluationRefused, ParamsError, UsageError
-from penstock.program.evaluator.protocol import Evaluator, Plain, Values
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain, Values
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.package.content import SHAPES, Input, Instruction, Package, Verb, scope_moves
 from penstock.scheme.traces.schema import Trace, TraceMeta
@@ -58,13 +57,12 @@ class Replay:
 
     def __init__(self, ev: Evaluator, package: Package, inputs: Mapping[str, Values]) -> None:
         self.ev, self.package, self.inputs = ev, package, inputs
-        self.values: dict[int, Any] = {}
+        self.values: dict[int, Ciphertext] = {}
         self.outputs: dict[str, Values] = {}
         self._plains: dict[int, Plain] = {}
         self._uses = Counter(number for call in package.instructions for number in call.constants)
-        turning: Any = ev
         # Rotations keep the step that the program names: other steps have other keys.
-        turning.turns = package.params.ring_dim // 2 if package.params.ring_dim == ev.params.ring_dim else None
+        ev.turns = package.params.ring_dim // 2 if package.params.ring_dim == ev.params.ring_dim else None
 
     def run(self) -> dict[str, Values]:
         package, made, scope, entered_up_to = self.package, 0, 0, 0
@@ -90,7 +88,7 @@ class Replay:
                 opened.pop().close()
         return self.outputs
 
-    def _named(self, at: int, call: Instruction) -> Sequence[Any]:
+    def _named(self, at: int, call: Instruction) -> Sequence[Ciphertext]:
         """The results of an instruction, whose errors say which it is."""
         try:
             return self.results(call)
@@ -120,7 +118,7 @@ class Replay:
                 self._plains[number] = known
         return known
 
-    def results(self, call: Instruction) -> Sequence[Any]:
+    def results(self, call: Instruction) -> Sequence[Ciphertext]:
         """What one instruction makes."""
         if call.verb is Verb.OUTPUT:
             wanted = self.package.outputs[call.argument]
@@ -145,15 +143,15 @@ class Replay:
         # A sum or a product is one method, whatever its second operand is.
         return [getattr(self.ev, call.verb.removesuffix("_plain").removesuffix("_scalar"))(*arguments)]
 
-    def encrypt(self, call: Instruction) -> Any:
+    def encrypt(self, call: Instruction) -> Ciphertext:
         given = self.package.inputs[call.argument]
         fresh = self.ev.encrypt(self.inputs[given.name], name=given.name)
         return self.ev.mod_drop(fresh, given.limbs) if given.limbs else fresh
 
-    def weighted_sum(self, call: Instruction, *terms: Any) -> Any:
+    def weighted_sum(self, call: Instruction, *terms: Ciphertext) -> Ciphertext:
         return self.ev.weighted_sum(terms, [self.plain(number) for number in call.constants])
 
-    def series(self, call: Instruction, a: Any) -> Any:
+    def series(self, call: Instruction, a: Ciphertext) -> Ciphertext:
         series = self.package.series[call.argument]
         if call.verb is Verb.POLYNOMIAL:
             return self.ev.polynomial(a, series.coefficients)
@@ -164,7 +162,7 @@ def _number(call: Instruction) -> complex:
     return call.number if call.number.imag else call.number.real
 
 
-_OWN_CALLS: dict[Verb, Callable[..., Any]] = {
+_OWN_CALLS: dict[Verb, Callable[..., Ciphertext]] = {
     Verb.ENCRYPT: Replay.encrypt,
     Verb.SCALAR_SUB: lambda run, call, a: run.ev.sub(_number(call), a),
     Verb.CHEBYSHEV: Replay.series,
@@ -172,6 +170,11 @@ _OWN_CALLS: dict[Verb, Callable[..., Any]] = {
     Verb.WEIGHTED_SUM: Replay.weighted_sum,
 }
 """Calls that the table of operations does not describe."""
+
+
+def no_vectors() -> Values:
+    """For plaintexts of the symbolic reading, which reads no vectors."""
+    raise AssertionError("the symbolic reading reads no vectors")
 
 
 def trace_package(package: Package) -> Trace:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from penstock.base.types import Row
 from penstock.errors import PenstockError, TraceError
 from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
@@ -116,7 +118,7 @@ class _Reader:
         made = self.builder.unkeyed(meta.workload, self.params, _NoConstants(len(self._constants)))
         return made, [f"{what} ({count} times)" if count > 1 else what for what, count in self.notes.items()]
 
-    def _group(self, rows: Sequence[dict[str, Any]]) -> None:
+    def _group(self, rows: Sequence[Row]) -> None:
         """A row that the program called, or a composite with the rows inside it."""
         calls = [row for row in rows if row["origin"] == ORIGIN_COMPOSITE]
         inside = [row for row in rows if row["origin"] == ORIGIN_MODELLED]
@@ -147,7 +149,7 @@ class _Reader:
         else:
             self._unknown(calls[0], scope)
 
-    def _bootstrap(self, calls: Sequence[dict[str, Any]], scope: str) -> None:
+    def _bootstrap(self, calls: Sequence[Row], scope: str) -> None:
         name = _PLACE.sub(r"\1", calls[0]["scope"].rpartition("/")[2])
         period = int(name.removeprefix("bootstrap-")) if re.fullmatch(r"bootstrap-\d+", name) else 0
         operands = [self._operand(row["operands"][0]) for row in calls]
@@ -158,7 +160,7 @@ class _Reader:
         for at, row in enumerate(calls):
             self._value[row["output"]] = first + at
 
-    def _series(self, call: dict[str, Any], inside: Sequence[dict[str, Any]]) -> Series | None:
+    def _series(self, call: Row, inside: Sequence[Row]) -> Series | None:
         if not inside:
             return None
         series = series_of(self.params, call["limbs_in"], tuple(row["kind"] for row in inside))
@@ -166,7 +168,7 @@ class _Reader:
             self.notes["the trace does not tell the degree of a series: its recorded steps are taken"] += 1
         return series
 
-    def _unknown(self, call: dict[str, Any], scope: str) -> None:
+    def _unknown(self, call: Row, scope: str) -> None:
         """A composite whose inside nobody knows: its result has the limbs that it was recorded with."""
         self.notes[f"the inside of a {call['kind']} call is not known, and left out"] += 1
         value = self._operand(call["operands"][0])
@@ -176,7 +178,7 @@ class _Reader:
                 value = self.builder.add(Verb.MOD_DROP, [value], argument=call["limbs_out"], state=state)
         self._value[call["output"]] = value
 
-    def _row(self, row: dict[str, Any]) -> None:
+    def _row(self, row: Row) -> None:
         kind = OpKind(row["kind"])
         with self._scopes.at(row["scope"]):
             if kind is OpKind.ENCRYPT:
@@ -244,7 +246,7 @@ class _Scopes:
         self._known: dict[str, int] = {"": 0}
         self._counts: dict[str, int] = defaultdict(int)
 
-    def at(self, path: str) -> Any:
+    def at(self, path: str) -> AbstractContextManager[None]:
         return self._builder.in_scope(self._number(path))
 
     def _number(self, path: str) -> int:
@@ -263,7 +265,7 @@ class _Scopes:
         return self._known[path]
 
 
-def _groups(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def _groups(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """Rows one by one, and the rows of a composite together: its inside, then the call."""
     at = 0
     ends = _composite_ends(rows)
@@ -273,7 +275,7 @@ def _groups(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         at = end + 1
 
 
-def _composite_ends(rows: Sequence[dict[str, Any]]) -> dict[int, int]:
+def _composite_ends(rows: Sequence[Row]) -> dict[int, int]:
     """First row of each composite -> its last one."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}

@@ -13,7 +13,7 @@ from penstock.scheme.params.ckks import CkksParameters
 
 
 def run_clear(
-    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: Any = None
+    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: object = None
 ) -> Any:
     """The result of a workload on plain vectors."""
     workload, size_name, checked = resolve(name, params, size)

@@ -16,7 +16,7 @@ from penstock.scheme.traces.schema import TraceMeta
 
 
 def count_variants(
-    name: str, variants: Sequence[CkksParameters], size: str | None = None, data: Any = None
+    name: str, variants: Sequence[CkksParameters], size: str | None = None, data: object = None
 ) -> list[Tally]:
     """The tallies of a workload at several sets of one structure: the program is read once.
 
@@ -30,7 +30,7 @@ def count_variants(
 
 
 def count_workload(
-    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: Any = None
+    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: object = None
 ) -> Tally:
     """The tally of a workload: equal to the tally of its trace. Nothing is encrypted, no data is read.
 

@@ -13,7 +13,7 @@ from penstock.scheme.params.ckks import CkksParameters
 
 
 def run_noisy(
-    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: Any = None
+    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: object = None
 ) -> Any:
     """The result of a workload with noise; `seed` is of the data and of the noise.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 from penstock.base.system.own_file import is_own, one_at_a_time
 from penstock.base.system.temporary import temporary_folder
+from penstock.base.types import Row
 from penstock.errors import ParamsError
 from penstock.program.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, load_openfhe, needed_keys, set_threads
 from penstock.program.openfhe.turn import TURN
@@ -23,7 +23,7 @@ def record_openfhe(
     params: str | CkksParameters | None = None,
     size: str | None = None,
     seed: int = 0,
-    data: Any = None,
+    data: object = None,
     *,
     threads: int | None = None,
     key_budget_bytes: int | None = None,
@@ -46,7 +46,7 @@ def prepared_openfhe(
     params: str | CkksParameters | None = None,
     size: str | None = None,
     seed: int = 0,
-    data: Any = None,
+    data: object = None,
     *,
     threads: int | None = None,
     key_budget_bytes: int | None = None,
@@ -68,7 +68,7 @@ def prepared_openfhe(
     def run(
         evaluator: Callable[[OpenFheContext], OpenFheEvaluator] = OpenFheEvaluator,
         on_operation: Callable[[int, int], None] | None = None,
-        other: Any = None,
+        other: object = None,
     ) -> Run:
         made = evaluator(context)
         if on_operation is not None:
@@ -102,7 +102,7 @@ def prepared_openfhe(
         yield run
 
 
-def _needed(params: CkksParameters, expected: Trace) -> dict[str, Any]:
+def _needed(params: CkksParameters, expected: Trace) -> Row:
     """The keys of a context for a program with this trace.
 
     Raises: ParamsError: the set's bootstrapping is not the library's.

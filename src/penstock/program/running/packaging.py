@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.base.system.files import os_errors
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row
 from penstock.base.version import __version__
 from penstock.errors import CheckFailed, UsageError
 from penstock.program import workloads
@@ -30,7 +31,7 @@ def package_workload(
     params: str | CkksParameters | None = None,
     size: str | None = None,
     seed: int = 0,
-    data: Any = None,
+    data: object = None,
     *,
     sink: Kept | None = None,
     on_call: Callable[[int], None] | None = None,
@@ -85,7 +86,7 @@ class Swapped:
 
 
 def verify_inputs(
-    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: Any = None
+    name: str, params: str | CkksParameters | None = None, size: str | None = None, seed: int = 0, data: object = None
 ) -> list[Swapped]:
     """Capture a program with the data of another seed, part by part, and compare calls and constants.
 
@@ -103,7 +104,7 @@ def verify_inputs(
     first = Course(DigestSink(), _file_of(workload))
     encrypted = run_captured(lambda ev: workload.program(ev, given, chosen), checked, first)[0].input_digests
 
-    def swapped(part: str, values: Any) -> Swapped:
+    def swapped(part: str, values: object) -> Swapped:
         changed: dict[str, None] = {}
         inputs: list[str] = []
 
@@ -146,7 +147,7 @@ class _Other(BaseException):
     """Another call than in the first run: what follows cannot be compared."""
 
 
-def _with_parts(given: Any, other: Any) -> Iterator[tuple[str, Any]]:
+def _with_parts(given: Any, other: Any) -> Iterator[tuple[str, object]]:
     """The data with one part each from the other data; none where it has no parts."""
     if is_dataclass(given) and not isinstance(given, type):
         for part in fields(given):
@@ -161,7 +162,7 @@ def _with_parts(given: Any, other: Any) -> Iterator[tuple[str, Any]]:
             yield f"data[{at}]", type(given)([*given[:at], other[at], *given[at + 1 :]])
 
 
-def describe_package(package: Package) -> dict[str, Any]:
+def describe_package(package: Package) -> Row:
     """What `penstock package` prints of a package."""
     params, constants = package.params, package.constants
     counts = Counter(call.verb.value for call in package.instructions)
@@ -213,7 +214,7 @@ def make_package(
     verify: bool,
     force: bool,
     progress: Progress,
-) -> dict[str, Any]:
+) -> Row:
     """Write a program's package, and describe it as `penstock package --format json` does.
 
     Args:   workload: as of `package_workload`, or a HERACLES program trace with its file of `values`; output: the file
@@ -249,9 +250,7 @@ def make_package(
     return row
 
 
-def _from_heracles(
-    trace: Path, values: Path, params: str | None, output: Path | None, *, force: bool
-) -> dict[str, Any]:
+def _from_heracles(trace: Path, values: Path, params: str | None, output: Path | None, *, force: bool) -> Row:
     """The package of another tool's trace and values, written and described."""
     if output is None:
         raise UsageError("--values: name the package with -o; constants are not kept in memory")
@@ -265,5 +264,5 @@ def _from_heracles(
     return _described(output)
 
 
-def _described(path: Path) -> dict[str, Any]:
+def _described(path: Path) -> Row:
     return {"file": str(path), "file_bytes": path.stat().st_size, **describe_package(open_package(path))}

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.base.types import Row
 from penstock.base.version import __version__
 from penstock.program import workloads
 from penstock.program.evaluator.protocol import Evaluator
@@ -78,7 +79,7 @@ class Run:
         starts, ends = table["start_s"].to_pylist(), table["end_s"].to_pylist()
         return sum(end - start for start, end in zip(starts, ends, strict=True) if start is not None)
 
-    def own_numbers(self) -> dict[str, Any]:
+    def own_numbers(self) -> Row:
         """What only this reading measures, as columns."""
         return {}
 

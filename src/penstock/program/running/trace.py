@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
 
 from penstock.base.system.collector import collector_paused
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
@@ -17,7 +16,7 @@ def trace_workload(
     params: str | CkksParameters | None = None,
     size: str | None = None,
     seed: int = 0,
-    data: Any = None,
+    data: object = None,
 ) -> Trace:
     """The trace of a workload by the `trace` reading: nothing is encrypted, no values are read.
 

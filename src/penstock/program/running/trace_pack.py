@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.files import os_errors, write_atomic
 from penstock.base.system.outside import content_of, json_of
@@ -198,7 +197,7 @@ def _stored(folder: Path) -> Pack:
     return _listed(path)[0] if path.is_file() else Pack((), ())
 
 
-def _listed(path: Path) -> tuple[Pack, tuple[Any, Any]]:
+def _listed(path: Path) -> tuple[Pack, tuple[object, object]]:
     """The pack in a manifest, empty where its version is another; and that version.
 
     Raises: TraceError: it is none.

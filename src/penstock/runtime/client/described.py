@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from penstock.base.system.web import ServiceError
+from penstock.base.types import RowView
 from penstock.errors import ParamsError, UsageError, cut
 from penstock.program.evaluator.protocol import Values
 from penstock.program.package.content import Input, Output, Package
@@ -56,7 +56,7 @@ class NeededKeys:
     """Whose keys they are at the service; segments are bound to this name."""
 
 
-def program_of(description: Mapping[str, Any]) -> Program:
+def program_of(description: RowView) -> Program:
     """The program in a service's answer.
 
     Raises: ServiceError: the answer is malformed. ParamsError: its parameter set breaks a rule.
@@ -81,7 +81,7 @@ def program_of(description: Mapping[str, Any]) -> Program:
     return Program(name=name, params=params, inputs=inputs, outputs=outputs, keys=keys)
 
 
-def needed_of(answer: Mapping[str, Any]) -> NeededKeys:
+def needed_of(answer: RowView) -> NeededKeys:
     """The keys in a service's answer. Raises: ServiceError: the answer is malformed."""
     try:
         needed = _limbs(answer["needed"])
@@ -124,7 +124,7 @@ def security_bits(params: CkksParameters) -> int:
     return spec_of(params).model_copy(update={"security": "none"}).build().security_bits
 
 
-def _limbs(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def _limbs(rows: Sequence[RowView]) -> dict[str, int]:
     limbs_of = {str(row["key"]): int(row["limbs"]) for row in rows}
     for key, limbs in limbs_of.items():
         if _KEY.fullmatch(key) is None:  # it becomes the name of a file

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.base.system import remedy
 from penstock.base.system.files import FileError
@@ -16,6 +16,9 @@ from penstock.base.version import __version__
 from penstock.errors import CapabilityMissing, KeyPairDamaged, KeyPairRefused, ParamsError, PenstockError
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.primes import openfhe_primes
+
+if TYPE_CHECKING:
+    from penstock_client import Ring
 
 MODULE = "penstock_client"
 
@@ -38,7 +41,7 @@ def load_client() -> ModuleType:
     return module
 
 
-def make_ring(params: CkksParameters, threads: int | None = None) -> Any:
+def make_ring(params: CkksParameters, threads: int | None = None) -> Ring:
     """The client's tables of a parameter set. `threads`: of one call; all processors if omitted.
 
     Raises: CapabilityMissing: as `load_client`. ParamsError: not a set for OpenFHE with ternary secrets.
@@ -46,7 +49,7 @@ def make_ring(params: CkksParameters, threads: int | None = None) -> Any:
     client = load_client()
     q, p = openfhe_primes(params)
     try:
-        return client.Ring(
+        ring: Ring = client.Ring(
             ring_dim=params.ring_dim,
             moduli_q=list(q),
             moduli_p=list(p),
@@ -61,6 +64,7 @@ def make_ring(params: CkksParameters, threads: int | None = None) -> Any:
         )
     except client.ClientError as error:
         raise ParamsError(f"set '{params.name}': {error}") from error
+    return ring
 
 
 @contextmanager

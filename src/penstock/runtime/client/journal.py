@@ -7,11 +7,11 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.files import os_errors
+from penstock.base.types import Row
 
-Record = dict[str, Any]
+Record = Row
 
 
 class Journal:
@@ -28,7 +28,7 @@ class Journal:
         self._records: dict[tuple[str, str], Record] = {}
         self._read_bytes = 0
 
-    def note(self, kind: str, name: str, **fields: Any) -> None:
+    def note(self, kind: str, name: str, **fields: object) -> None:
         """Add fields to a record. Raises: FileError."""
         if self.path is None:
             self._records.setdefault((kind, name), {}).update(fields)

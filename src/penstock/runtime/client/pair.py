@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.base.system.files import FileError, os_errors, place_whole, remove_dead, unfinished_folder
 from penstock.base.system.temporary import temporary_folder
@@ -24,6 +25,8 @@ from penstock.runtime.keystore.pairs import PAIRS
 from penstock.scheme.params.ckks import CkksParameters
 
 if TYPE_CHECKING:
+    from penstock_client import EvaluationKey, PublicKey, Ring, SecretKey
+
     from penstock.program.package.content import Package
     from penstock.runtime.client.results import ProgramResults, Result
 
@@ -60,7 +63,12 @@ class KeyPair:
     """
 
     def __init__(
-        self, params: CkksParameters, ring: Any, secret: Any, public: Any, shared: SharedCount | None = None
+        self,
+        params: CkksParameters,
+        ring: Ring,
+        secret: SecretKey,
+        public: PublicKey,
+        shared: SharedCount | None = None,
     ) -> None:
         self.params = params
         self._ring, self._secret, self._public = ring, secret, public
@@ -98,7 +106,7 @@ class KeyPair:
             secret = ring.read_secret(str(secret_file), passphrase)
         with client_errors(public_file):
             public = ring.read_public(str(public_file))
-        pair = cls(params, ring, secret, public, SharedCount(str(secret.tag), folder / SHARED_FILE))
+        pair = cls(params, ring, secret, public, SharedCount(secret.tag, folder / SHARED_FILE))
         return pair._checked(folder)
 
     @classmethod
@@ -120,7 +128,7 @@ class KeyPair:
             raise
         except PenstockError as error:
             raise KeyPairDamaged(f"{folder}: {error}") from error
-        return cls(params, ring, secret, public, SharedCount(str(secret.tag), foreign=folder))._checked(folder)
+        return cls(params, ring, secret, public, SharedCount(secret.tag, foreign=folder))._checked(folder)
 
     def with_new_public(self) -> KeyPair:
         """The same secret key with a new public one, which `save` can write. The old public key stays of use."""
@@ -141,12 +149,12 @@ class KeyPair:
     @property
     def tag(self) -> str:
         """The name of the pair, which its ciphertexts and keys carry: 32 hexadecimal digits."""
-        return str(self._secret.tag)
+        return self._secret.tag
 
     @property
     def is_locked(self) -> bool:
         """Whether the system keeps the secret out of the swap."""
-        return bool(self._secret.is_locked)
+        return self._secret.is_locked
 
     def save(self, folder: Path, *, passphrase: bytes | None = None) -> bool:
         """Write the pair into a new folder, which appears whole or not at all; only its owner may read it.
@@ -182,7 +190,7 @@ class KeyPair:
             },
         )
 
-    def _save(self, folder: Path, files: dict[str, Any]) -> bool:
+    def _save(self, folder: Path, files: Mapping[str, Callable[[str], object]]) -> bool:
         with os_errors(folder.parent):
             folder.parent.mkdir(parents=True, exist_ok=True)
             remove_dead(folder.parent)
@@ -200,15 +208,13 @@ class KeyPair:
         """
         with client_errors():
             given, limbs = encodable(values, self.params.slots), limbs or self.params.num_q
-            content: bytes = self._ring.encrypt(self._public, given, limbs, degree)
-        return content
+            return self._ring.encrypt(self._public, given, limbs, degree)
 
     def encrypt_seeded(self, values: Values | list[float], *, limbs: int | None = None, degree: int = 1) -> bytes:
         """Encrypt with the secret key: half the bytes of `encrypt`, for penstock's evaluator alone."""
         with client_errors():
             given, limbs = encodable(values, self.params.slots), limbs or self.params.num_q
-            content: bytes = self._ring.encrypt_seeded(self._secret, given, limbs, degree)
-        return content
+            return self._ring.encrypt_seeded(self._secret, given, limbs, degree)
 
     def decrypt(
         self,
@@ -315,19 +321,17 @@ class KeyPair:
     def _opened(self, content: bytes, one: Result | None, flooding: float | None, keep_imaginary: bool) -> Values:
         stated = None if one is None else one.stated
         with client_errors():
-            slots: Values = self._ring.decrypt(
+            return self._ring.decrypt(
                 self._secret, _bytes(content), stated=stated, flooding=flooding, keep_imaginary=keep_imaginary
             )
-        return slots
 
     def encrypt_complex(self, values: Values, *, limbs: int) -> bytes:
         """As `encrypt_seeded`, of complex numbers, for programs that compute with them."""
         with client_errors():
             given = np.ascontiguousarray(padded(values, self.params.slots), dtype=np.complex128)
-            content: bytes = self._ring.encrypt_seeded(self._secret, given, limbs, 1)
-        return content
+            return self._ring.encrypt_seeded(self._secret, given, limbs, 1)
 
-    def key_from_small(self, small: Any, *, squared: bool) -> Any:
+    def key_from_small(self, small: SecretKey, *, squared: bool) -> EvaluationKey:
         """The key from the secret of a smaller ring, or from its square, to the ephemeral secret of this pair.
 
         Args:   small: the secret of the client's ring of that dimension.
@@ -335,14 +339,13 @@ class KeyPair:
         with client_errors():
             return self._ring.generate_key_from_small(self._secret, small, squared)
 
-    def phase(self, content: bytes) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    def phase(self, content: bytes) -> npt.NDArray[np.uint64]:
         """`c0 + c1 s (+ c2 s^2)` modulo each limb, (limbs, N) uint64 in evaluation order: the message with its error.
 
         It tells the error, and so the secret in the end: give it to nobody.
         """
         with client_errors():
-            error: np.ndarray[Any, np.dtype[np.uint64]] = self._ring.phase(self._secret, _bytes(content))
-        return error
+            return self._ring.phase(self._secret, _bytes(content))
 
     def write_key(self, key: str, path: Path, *, tenant: str, limbs: int | None = None, seeded: bool = True) -> int:
         """Make an evaluation key and write it as a segment that `KeyStore.import_segment` takes; bytes of the file.
@@ -353,10 +356,9 @@ class KeyPair:
         """
         made = self.generate_key(key, limbs=limbs, seeded=seeded)
         with client_errors(path):
-            size: int = made.write(tenant, str(path))
-        return size
+            return made.write(tenant, str(path))
 
-    def generate_key(self, key: str, *, limbs: int | None = None, seeded: bool = True) -> Any:
+    def generate_key(self, key: str, *, limbs: int | None = None, seeded: bool = True) -> EvaluationKey:
         """Make an evaluation key in memory, as `write_key` writes it."""
         with client_errors():
             return self._ring.generate_key(self._secret, key, limbs or self.params.num_q, seeded)
@@ -419,7 +421,7 @@ def is_sealed(folder: Path) -> bool:
     return int.from_bytes(head[_SEALED_AT:], "little") == 1
 
 
-def _bytes(content: Any) -> bytes:
+def _bytes(content: object) -> bytes:
     """Raises: UsageError: a ciphertext that is not bytes."""
     if not isinstance(content, bytes | bytearray | memoryview):
         kind = type(content).__name__

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.program.evaluator.protocol import Values
 from penstock.runtime.client.engine import client_errors, make_ring
 from penstock.runtime.client.values import encodable
 from penstock.runtime.keystore.pairs import PAIRS
 from penstock.scheme.params.ckks import CkksParameters
+
+if TYPE_CHECKING:
+    import penstock_client
 
 
 class PublicKey:
@@ -27,7 +30,7 @@ class PublicKey:
     0.5
     """
 
-    def __init__(self, params: CkksParameters, ring: Any, public: Any) -> None:
+    def __init__(self, params: CkksParameters, ring: penstock_client.Ring, public: penstock_client.PublicKey) -> None:
         self.params = params
         self._ring, self._public = ring, public
 
@@ -46,11 +49,10 @@ class PublicKey:
     @property
     def tag(self) -> str:
         """The name of the pair."""
-        return str(self._public.tag)
+        return self._public.tag
 
     def encrypt(self, values: Values | list[float], *, limbs: int | None = None, degree: int = 1) -> bytes:
         """As `KeyPair.encrypt`."""
         with client_errors():
             given, limbs = encodable(values, self.params.slots), limbs or self.params.num_q
-            content: bytes = self._ring.encrypt(self._public, given, limbs, degree)
-        return content
+            return self._ring.encrypt(self._public, given, limbs, degree)

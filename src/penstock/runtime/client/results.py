@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from penstock.base.system.files import os_errors
+from penstock.base.types import Row, RowView
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.flooding import TAIL, flooding_std
 from penstock.program.evaluator.headers import Header, HeadersEvaluator
@@ -188,7 +188,7 @@ class ProgramResults:
                 "inputs like these"
             )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Row:
         """Everything but the package itself, for JSON."""
         return {
             "program": self.program,
@@ -199,7 +199,7 @@ class ProgramResults:
         }
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> ProgramResults:
+    def from_dict(cls, record: RowView) -> ProgramResults:
         """The other way."""
         return cls(
             program=record["program"],

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from penstock.base.system.files import WouldOverwrite, os_errors, remove_dead, unfinished_folder, write_atomic
 from penstock.base.system.web import ServiceError, Token, Web
+from penstock.base.types import Row, Rows
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
 from penstock.program.evaluator.flooding import QUERIES, STATISTICAL_BITS
 from penstock.program.evaluator.protocol import Values
@@ -99,7 +99,7 @@ class Service:
 
     # Programs
 
-    def programs(self) -> list[dict[str, Any]]:
+    def programs(self) -> Rows:
         """The tenant's programs, as the service lists them."""
         return self._rows("/v1/programs", "programs")
 
@@ -119,7 +119,7 @@ class Service:
         """The keys of a program, and which of them the service lacks."""
         return needed_of(self._web.ask("GET", f"/v1/programs/{quote(name, safe='')}/keys").content)
 
-    def deploy(self, package: Path, name: str, *, on_bytes: OnBytes | None = None) -> dict[str, Any]:
+    def deploy(self, package: Path, name: str, *, on_bytes: OnBytes | None = None) -> Row:
         """Upload a program package and deploy it under a name; the service's predictions of its time and memory."""
         journal = self._journal if self._folder is not None and self._folder.is_dir() else Journal(None)
         sha256 = Uploads(self._web, journal).send(package, "package", on_bytes=on_bytes)
@@ -132,7 +132,7 @@ class Service:
 
     # Keys
 
-    def make_keys(self, name: str, folder: Path | None = None, *, on_key: OnKey | None = None) -> list[dict[str, Any]]:
+    def make_keys(self, name: str, folder: Path | None = None, *, on_key: OnKey | None = None) -> Rows:
         """Make the evaluation keys of a program: seeded, and truncated to the limbs of their highest use.
 
         The pair in the folder is used, or a new one made there. Whole keys that are there stay, so that the same call
@@ -193,7 +193,7 @@ class Service:
             before += record["bytes"]
         return list(segments)
 
-    def keys(self) -> list[dict[str, Any]]:
+    def keys(self) -> Rows:
         """The tenant's evaluation keys at the service: a row a key with key, set, pair, limbs, form, bytes."""
         return self._rows("/v1/keys", "keys")
 
@@ -204,7 +204,7 @@ class Service:
         """
         return int(self._web.ask("DELETE", "/v1/keys").content.get("removed", 0))
 
-    def remove_everything(self) -> dict[str, Any]:
+    def remove_everything(self) -> Row:
         """Remove all that the service has of the tenant: keys, programs, ciphertexts, results and jobs.
 
         Jobs that wait or run are cancelled. The tenant's tokens stay, and so does the folder. `remains` in the answer
@@ -251,7 +251,7 @@ class Service:
             uploads.send(path, "input", digest=(upload["sha256"], upload["bytes"]), on_bytes=report)
             before += upload["bytes"]
         sent = {input_name: upload["sha256"] for input_name, upload in record["inputs"].items()}
-        request: dict[str, Any] = {"job": job, "program": name, "inputs": sent, "priority": priority}
+        request: Row = {"job": job, "program": name, "inputs": sent, "priority": priority}
         if record.get("package") is not None:
             request["package"] = record["package"]["sha256"]
         if deadline_s is not None:
@@ -274,7 +274,7 @@ class Service:
             write_atomic(files[input_name], pair.encrypt_seeded(vector), force=True)
         return files
 
-    def wait(self, job: str, *, timeout_s: float | None = None) -> dict[str, Any]:
+    def wait(self, job: str, *, timeout_s: float | None = None) -> Row:
         """Wait until a job has ended, and return its state, times and figures.
 
         Raises: ServiceError: it has not ended in `timeout_s`.
@@ -364,7 +364,7 @@ class Service:
 
     # Inside
 
-    def _rows(self, path: str, what: str) -> list[dict[str, Any]]:
+    def _rows(self, path: str, what: str) -> Rows:
         answer = self._web.ask("GET", path).content
         rows = answer.get(what, answer.get("items"))
         if not isinstance(rows, list):
@@ -437,7 +437,7 @@ class Service:
         path = self._key_path(key)
         return record if path.exists() and path.stat().st_size == record["bytes"] else None
 
-    def _made(self, pair: KeyPair, key: str, limbs: int, tenant: str, making: Path) -> dict[str, Any]:
+    def _made(self, pair: KeyPair, key: str, limbs: int, tenant: str, making: Path) -> Row:
         path = self._key_path(key)
         record = self._kept_key(pair, key, limbs, tenant)
         is_new = record is None

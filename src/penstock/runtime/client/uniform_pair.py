@@ -6,16 +6,15 @@ generation in that context draws a sparse secret, so penstock's client makes the
 
 from __future__ import annotations
 
-from typing import Any
-
 from penstock.base.system.temporary import temporary_folder
 from penstock.errors import CapabilityMissing
 from penstock.program.openfhe.key_pair import loaded, prove, read_files
+from penstock.program.openfhe.types import CryptoContext, Key
 from penstock.runtime.client.pair import KeyPair
 from penstock.scheme.params.ckks import CkksParameters
 
 
-def uniform_pair(params: CkksParameters, context: Any) -> tuple[Any, Any]:
+def uniform_pair(params: CkksParameters, context: CryptoContext) -> tuple[Key, Key]:
     """The public and the secret key of a new pair, for the library's `context` of `params`.
 
     Its files are in a folder of this process's user alone until this returns.

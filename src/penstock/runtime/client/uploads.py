@@ -6,11 +6,11 @@ import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from penstock.base.system.files import os_errors
 from penstock.base.system.web import Patience, ServiceError, ServiceRefused, Web
+from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.runtime.client.journal import Journal
 
@@ -58,7 +58,7 @@ class Uploads:
         digest: tuple[str, int] | None = None,
         on_bytes: OnBytes | None = None,
         is_there: Callable[[], bool] = lambda: False,
-        **about: Any,
+        **about: object,
     ) -> str:
         """Send a file, and return its name at the service: its SHA-256.
 
@@ -94,7 +94,7 @@ class Uploads:
                 return sha256
         raise last
 
-    def _begun(self, kept: str, asked: dict[str, Any]) -> tuple[str, int] | None:
+    def _begun(self, kept: str, asked: Row) -> tuple[str, int] | None:
         """The upload to go on with and its offset; `None`: the service has the content."""
         known = (self._journal.get("upload", kept) or {}).get("upload")
         if known is not None:
@@ -147,7 +147,7 @@ class Uploads:
                 report(offset, size)
 
 
-def _place(answer: dict[str, Any], size: int) -> int:
+def _place(answer: Row, size: int) -> int:
     """The offset in an answer. Raises: PenstockError: it is none of the file."""
     offset = answer.get("offset")
     if not isinstance(offset, int) or not 0 <= offset <= size:

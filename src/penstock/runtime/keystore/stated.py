@@ -6,7 +6,6 @@ Keys of another pair compute without an error, and nobody can decrypt the result
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from penstock import _engine
 from penstock.errors import EvaluationRefused, KeyRefused, UsageError
@@ -14,7 +13,7 @@ from penstock.errors import EvaluationRefused, KeyRefused, UsageError
 REMEDY = "send ciphertexts of that pair, or import the keys of this one"
 
 
-def check_bytes(content: Any, what: str) -> None:
+def check_bytes(content: object, what: str) -> None:
     """Raises: UsageError: it is not of the class `bytes`, as everything encrypted is."""
     if not isinstance(content, bytes):
         raise UsageError(

@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from penstock import _engine
+from penstock.base.types import Row
 from penstock.errors import KeyRefused
 from penstock.runtime.keystore.place import object_settings
 from penstock.scheme.params.ckks import CkksParameters
@@ -324,6 +325,6 @@ def _imported(name: tuple[str, str, str, int], size: int, replaced: bool) -> Imp
     return ImportedKey(KeyName(*name), size, replaced)
 
 
-def _stored(entry: dict[str, Any]) -> StoredKey:
-    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+def _stored(entry: Row) -> StoredKey:
+    fields: Row = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
     return StoredKey(**fields | {"name": KeyName(*entry["name"])})
