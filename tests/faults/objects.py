@@ -18,7 +18,7 @@ import numpy as np
 from faults.frame import TEXT_BYTES, Result, forked, mutated
 from penstock import _engine
 from penstock.front.cli.main import main
-from penstock.runtime.keystore import KeyCache, KeyStore, Place
+from penstock.runtime.keystore import KeyCache, KeyStore, StorePlace
 from support.openfhe_samples import sample
 
 BUCKET = "bucket"
@@ -408,7 +408,7 @@ def _read_all(store: Store) -> int:
     from penstock.errors import PenstockError
 
     try:
-        place = Place.named(f"s3://{BUCKET}")
+        place = StorePlace.named(f"s3://{BUCKET}")
         remote = KeyStore(place.folder, objects=place.objects)
         for key, rows in store.expected.items():
             if _rows(remote, key, store.digest) != rows:

@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.package.builder import PackageBuilder
-from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, Series, Verb
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, PackageSeries, Verb
 from penstock.program.package.file import FIRST_SET
 from penstock.scheme.operations import operations
 from penstock.scheme.params import catalogue
@@ -47,8 +47,8 @@ def every_verb() -> Package:
                 argument=int(row.argument != "none"),
             )
     builder.add(Verb.BOOTSTRAP, [x, z], results=2, argument=8)
-    builder.series(Verb.CHEBYSHEV, x, Series((1.0, 0.25, 1 / 3), -2.0, 3.0))
-    builder.series(Verb.POLYNOMIAL, x, Series((0.5, 2.0)))
+    builder.series(Verb.CHEBYSHEV, x, PackageSeries((1.0, 0.25, 1 / 3), -2.0, 3.0))
+    builder.series(Verb.POLYNOMIAL, x, PackageSeries((0.5, 2.0)))
     total = builder.add(Verb.WEIGHTED_SUM, [x, z, x], constants=[ramp, complex_one, ramp])
     builder.output(total, Output("sum", 8))
     builder.output(x, Output("same", 3))

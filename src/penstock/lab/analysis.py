@@ -54,7 +54,7 @@ IDEAL_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class AnalysisRequest:
     """What to analyze. Two requests that are equal are the same run, so that the second resumes the first."""
 
     workload: str
@@ -108,7 +108,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def analyze(run: RunFolder, request: Request, progress: Progress) -> Row:
+def analyze(run: RunFolder, request: AnalysisRequest, progress: Progress) -> Row:
     """Do every stage that `run` lacks and return the headline numbers, as `penstock analyze --format json` prints them.
 
     A failed check appears in the numbers (`passed`) and in the report; the caller decides on the consequence.
@@ -124,7 +124,7 @@ def analyze(run: RunFolder, request: Request, progress: Progress) -> Row:
 # Encrypted, checked, recorded.
 
 
-def _encrypted(run: RunFolder, request: Request, progress: Progress) -> Trace:
+def _encrypted(run: RunFolder, request: AnalysisRequest, progress: Progress) -> Trace:
     if run.has_stage("measured"):
         try:
             run.check_artifact(run.trace_path.name)
@@ -230,14 +230,14 @@ def _predicted_rows(trace: Trace, cpu: Machine) -> Iterator[Row]:
 # Simulated.
 
 
-def accelerator_trace(request: Request, machine: Machine) -> Trace:
+def accelerator_trace(request: AnalysisRequest, machine: Machine) -> Trace:
     """The same program, size and data, traced at the parameters that the machine's word size was built for."""
     if machine.native_params is None:
         raise PenstockError(f"machine '{machine.name}' names no parameter set: set native_params in its file")
     return _traced(request, catalogue.get(machine.native_params))
 
 
-def _traced(request: Request, params: CkksParameters) -> Trace:
+def _traced(request: AnalysisRequest, params: CkksParameters) -> Trace:
     """The program by the `trace` reading; the user's own data say how large it is."""
     data = None
     if request.data is not None:
@@ -246,7 +246,9 @@ def _traced(request: Request, params: CkksParameters) -> Trace:
     return trace_workload(request.workload, params, request.size, request.seed, data)
 
 
-def _simulate(run: RunFolder, request: Request, trace: Trace, cpu: Machine, advance: Callable[[], None]) -> None:
+def _simulate(
+    run: RunFolder, request: AnalysisRequest, trace: Trace, cpu: Machine, advance: Callable[[], None]
+) -> None:
     tiers = request.tiers
     stated: Rows = []
     for chosen in request.machines:
@@ -408,7 +410,7 @@ def request_of(
     tiers: Sequence[str],
     reading: str = DEFAULT_READING,
     client_library: str | None = None,
-) -> Request:
+) -> AnalysisRequest:
     """A checked request from a user's words; every name is looked up before anything is run.
 
     Raises: UsageError: a name that is not there, or a client library for a reading that takes none.
@@ -424,7 +426,7 @@ def request_of(
             "apart; change 'name' in the file"
         )
     in_order = iter(loaded)
-    return Request(
+    return AnalysisRequest(
         workload=workload,
         size=size_name,
         params=checked,
@@ -438,7 +440,7 @@ def request_of(
     )
 
 
-def describe(request: Request) -> Row:
+def describe(request: AnalysisRequest) -> Row:
     """What an analysis would do, for `--dry-run`."""
     totals = summary(_traced(request, request.params))
     keys = totals["key_bytes_unique"]

@@ -14,7 +14,7 @@ import pytest
 from penstock import _engine
 from penstock.base.system import remedy
 from penstock.front.cli.main import main
-from penstock.runtime.keystore import KeyCache, KeyStore, Place
+from penstock.runtime.keystore import KeyCache, KeyStore, StorePlace
 from support import s3_server
 from support.openfhe_samples import sample
 
@@ -112,7 +112,7 @@ def test_only_the_rows_in_use_come_over_the_wire(
     local.import_openfhe("alice", sample("context-rotations"), num_q=3)
     wire = s3_server.Wire(server)
     environ.setenv("AWS_ENDPOINT_URL", wire.url)
-    place = Place.named(name)
+    place = StorePlace.named(name)
     store = KeyStore(place.folder, objects=place.objects)
     stored = store.list_keys()[0]
     cache, beside = KeyCache(store, 1 << 20, prefetch_uses=0), KeyCache(local, 1 << 20, prefetch_uses=0)
@@ -160,7 +160,7 @@ def test_an_object_cut_short_under_a_program_stops_that_get_alone(
     from penstock.runtime.keystore import KeyDamaged
 
     rows(keys, f"s3://{bucket}", *import_arguments())
-    place = Place.named(f"s3://{bucket}")
+    place = StorePlace.named(f"s3://{bucket}")
     store = KeyStore(place.folder, objects=place.objects)
     digest = store.list_keys()[0].name.digest
     session = KeyCache(store, 1 << 20, prefetch_uses=0).session("alice", digest)

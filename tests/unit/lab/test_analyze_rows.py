@@ -19,7 +19,7 @@ from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.library import Library
 from penstock.lab import analysis
 from penstock.lab.analysis import (
-    Request,
+    AnalysisRequest,
     _encrypted,
     _fit,
     _simulate,
@@ -53,7 +53,7 @@ def test_the_hit_ratio_that_80_percent_needs_counts_the_latency_of_each_read() -
     assert played["slowdown"] == pytest.approx(1.25, rel=1e-3)
 
 
-def asked(workload: str, *machines: str, data: Path | None = None) -> Request:
+def asked(workload: str, *machines: str, data: Path | None = None) -> AnalysisRequest:
     return request_of(workload, params=None, size="ci", seed=0, threads=1, data=data, machines=machines, tiers=("hbm",))
 
 

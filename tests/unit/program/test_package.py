@@ -13,8 +13,8 @@ from penstock.program.package.content import (
     Input,
     Output,
     Package,
+    PackageSeries,
     Scope,
-    Series,
     Verb,
     scope_moves,
     trimmed,
@@ -34,7 +34,7 @@ def small() -> Package:
         product = builder.add(Verb.RESCALE, [product])
         digits = builder.add(Verb.DECOMPOSE, [product])
         rotated = builder.add(Verb.ROTATE_HOISTED, [product, digits], argument=1)
-    series = builder.series(Verb.POLYNOMIAL, builder.add(Verb.ADD, [product, rotated]), Series((1.0, 0.5, 0.25)))
+    series = builder.series(Verb.POLYNOMIAL, builder.add(Verb.ADD, [product, rotated]), PackageSeries((1.0, 0.5, 0.25)))
     builder.output(series, Output("y", 7))
     return builder.finish("small", params, constants)
 

@@ -27,8 +27,8 @@ from penstock.program.package.content import (
     Output,
     Package,
     PackageError,
+    PackageSeries,
     Scope,
-    Series,
     Verb,
 )
 from penstock.program.package.file import (
@@ -178,10 +178,10 @@ def test_coefficients_are_their_values_in_the_slots(tmp_path: Path) -> None:
         ({"outputs": (Output("a", 8),)}, "output 1 of 1"),
         ({"scopes": (Scope("", 0),)}, r"\(add\): scope 1 of 1"),
         ({"scopes": (Scope("", 0), Scope("a", 1), Scope("b", 0))}, "parents are earlier"),
-        ({"series": (Series((1.0,)),)}, "series 1 of 1"),
-        ({"series": (Series(()), Series((1.0,)))}, "series 0: 0 coefficients"),
-        ({"series": (Series((float("nan"),)), Series((1.0,)))}, "not finite"),
-        ({"series": (Series((1.0,), 2.0, 2.0), Series((1.0,)))}, "interval"),
+        ({"series": (PackageSeries((1.0,)),)}, "series 1 of 1"),
+        ({"series": (PackageSeries(()), PackageSeries((1.0,)))}, "series 0: 0 coefficients"),
+        ({"series": (PackageSeries((float("nan"),)), PackageSeries((1.0,)))}, "not finite"),
+        ({"series": (PackageSeries((1.0,), 2.0, 2.0), PackageSeries((1.0,)))}, "interval"),
         ({"provenance": {"made": 3}}, "'made' is not a text"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from penstock.front.cli.main import main
 from penstock.program.package.builder import PackageBuilder
 from penstock.program.package.capture import capture
-from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, Series, Verb
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, PackageSeries, Verb
 from penstock.program.package.file import PackageFile, write_package
 from penstock.program.running.packaging import package_workload
 from penstock.scheme.params import catalogue
@@ -45,7 +45,7 @@ def package_with(constant: Any = (), number: complex = 0.0, series: Any = (0.5, 
     builder = PackageBuilder(held)
     x = builder.encrypt(Input("x", 8))
     x = builder.add(Verb.ADD_PLAIN, [x], constants=[builder.constant(np.concatenate([OTHERS, constant, OTHERS[:5]]))])
-    x = builder.series(Verb.POLYNOMIAL, builder.add(Verb.ADD_SCALAR, [x], number=number), Series(tuple(series)))
+    x = builder.series(Verb.POLYNOMIAL, builder.add(Verb.ADD_SCALAR, [x], number=number), PackageSeries(tuple(series)))
     builder.output(x, Output("y", 8))
     return builder.finish("p", PARAMS, held, description=text)
 

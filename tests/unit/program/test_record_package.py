@@ -17,7 +17,7 @@ from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.openfhe.recorder.behind import Behind
 from penstock.program.openfhe.recorder.capture import Capture
 from penstock.program.openfhe.recorder.decrypted import DecryptedFloat, is_decrypted, marked
-from penstock.program.openfhe.recorder.emission import COMPOSITES, Term, Unknown
+from penstock.program.openfhe.recorder.emission import COMPOSITES, PackageTerm, Unknown
 from penstock.program.openfhe.recorder.identity import Identities
 from penstock.program.openfhe.recorder.names import Names, name_of, stored_name
 from penstock.program.openfhe.recorder.oblivious import Digested, compare
@@ -165,7 +165,7 @@ class Emitted:
 
 def emitted(name: str, operands: int, *, automatic: bool = True) -> list[tuple[Verb, list[int]]]:
     to: Any = Emitted(automatic=automatic)
-    terms = [Term(number, ScaleState(3, 1)) for number in range(operands)]
+    terms = [PackageTerm(number, ScaleState(3, 1)) for number in range(operands)]
     assert COMPOSITES[name](to, (), terms, None) == 9 + len(to.steps)
     return to.steps
 
@@ -184,7 +184,7 @@ def test_many_operands_are_combined_as_the_library_combines_them() -> None:
 def test_a_sum_of_slots_rotates_by_digits_to_the_base_of_four() -> None:
     def summed(count: int) -> tuple[int, list[Verb]]:
         to: Any = Emitted(automatic=True)
-        total = COMPOSITES["EvalSum"](to, (None, count), [Term(0, ScaleState(3, 1))], None)
+        total = COMPOSITES["EvalSum"](to, (None, count), [PackageTerm(0, ScaleState(3, 1))], None)
         return total, [verb for verb, _ in to.steps]
 
     by_one = [Verb.ROTATE, Verb.ADD]

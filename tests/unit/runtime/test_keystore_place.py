@@ -9,26 +9,26 @@ import pytest
 from penstock import _engine
 from penstock.errors import CapabilityMissing, UsageError
 from penstock.front.cli.main import main
-from penstock.runtime.keystore.place import Place, endpoint, object_settings
+from penstock.runtime.keystore.place import StorePlace, endpoint, object_settings
 
 CACHE = {"XDG_CACHE_HOME": "/cache"}
 
 
 def test_a_folder_is_its_own_place() -> None:
     for name in ("keys", "/data/keys", "a:b", "s3:/no"):
-        assert Place.named(name) == (Path(name), None)
+        assert StorePlace.named(name) == (Path(name), None)
 
 
 def test_an_index_belongs_to_one_bucket_prefix_and_endpoint() -> None:
-    here = Place.named("s3://bucket/some/keys", CACHE)
+    here = StorePlace.named("s3://bucket/some/keys", CACHE)
     assert here.objects == "s3://bucket/some/keys"
     assert here.folder.parent == Path("/cache/penstock/keys")
-    assert Place.named("s3://bucket/some/keys/", CACHE) == here
+    assert StorePlace.named("s3://bucket/some/keys/", CACHE) == here
     others = [
-        Place.named("s3://bucket/some", CACHE),
-        Place.named("s3://bucket", CACHE),
-        Place.named("s3://other/some/keys", CACHE),
-        Place.named("s3://bucket/some/keys", CACHE | {"AWS_ENDPOINT_URL": "https://minio"}),
+        StorePlace.named("s3://bucket/some", CACHE),
+        StorePlace.named("s3://bucket", CACHE),
+        StorePlace.named("s3://other/some/keys", CACHE),
+        StorePlace.named("s3://bucket/some/keys", CACHE | {"AWS_ENDPOINT_URL": "https://minio"}),
     ]
     assert len({place.folder for place in [here, *others]}) == 5
 
@@ -36,7 +36,7 @@ def test_an_index_belongs_to_one_bucket_prefix_and_endpoint() -> None:
 @pytest.mark.parametrize("name", ["s3://", "s3:///keys", "gs://bucket/keys", "https://host/keys", "s3://bucket/k?x=1"])
 def test_other_urls_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="a folder, or s3://BUCKET/PREFIX"):
-        Place.named(name)
+        StorePlace.named(name)
 
 
 def test_the_most_particular_endpoint_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 from penstock.base.runs.folder import RunFolder
 from penstock.base.runs.record import DamagedRun
 from penstock.base.system.progress import Progress
-from penstock.lab.analysis import Request, analyze, describe, headline
+from penstock.lab.analysis import AnalysisRequest, analyze, describe, headline
 from penstock.lab.reports.build import build_report
 from penstock.runtime.native.client import require_library
 from penstock.scheme.traces.io import read_trace
 
 
 def analyzed(
-    request: Request, command: str, output: Path | None, *, force: bool, quiet: bool, tell: Callable[..., None]
+    request: AnalysisRequest, command: str, output: Path | None, *, force: bool, quiet: bool, tell: Callable[..., None]
 ) -> dict[str, Any]:
     """Analyze, resume an interrupted run, or read a complete one back; with the report.
 

@@ -16,8 +16,8 @@ from penstock.program.package.content import (
     Instruction,
     Output,
     Package,
+    PackageSeries,
     Scope,
-    Series,
     Verb,
 )
 from penstock.scheme.params.ckks import CkksParameters
@@ -33,7 +33,7 @@ class PackageBuilder:
         self._outputs: list[Output] = []
         self._scopes = [Scope("", 0)]
         self._scope = 0
-        self._series: dict[Series, int] = {}
+        self._series: dict[PackageSeries, int] = {}
         self._values = 0
 
     @property
@@ -102,7 +102,7 @@ class PackageBuilder:
         """Fewer values of an output count."""
         self._outputs[output] = replace(self._outputs[output], length=length)
 
-    def series(self, verb: Verb, operand: int, series: Series, state: ScaleState | None = None) -> int:
+    def series(self, verb: Verb, operand: int, series: PackageSeries, state: ScaleState | None = None) -> int:
         """A Chebyshev or power series of a value."""
         assert SHAPES[verb].argument == "series"
         number = self._series.setdefault(series, len(self._series))

@@ -45,8 +45,8 @@ from penstock.program.package.content import (
     Instruction,
     Output,
     Package,
+    PackageSeries,
     Scope,
-    Series,
     Verb,
     trimmed,
 )
@@ -203,7 +203,7 @@ class CaptureEvaluator(PlainCalls):
 
     def chebyshev_series(self, a: Captured, coefficients: Sequence[float], lower: float, upper: float) -> Captured:
         checked, lower, upper = chebyshev_of(coefficients, lower, upper)
-        series = Series(tuple(checked), lower, upper)
+        series = PackageSeries(tuple(checked), lower, upper)
         inner = self.inner.chebyshev_series(_cipher("chebyshev_series", a), checked, lower, upper)
         return Captured(inner, self.builder.series(Verb.CHEBYSHEV, a.number, series, inner.state))
 
@@ -213,7 +213,7 @@ class CaptureEvaluator(PlainCalls):
         return self.chebyshev_series(a, *function_series(function, lower, upper, degree))
 
     def polynomial(self, a: Captured, coefficients: Sequence[float]) -> Captured:
-        series = Series(powers_of(coefficients))
+        series = PackageSeries(powers_of(coefficients))
         inner = self.inner.polynomial(_cipher("polynomial", a), series.coefficients)
         return Captured(inner, self.builder.series(Verb.POLYNOMIAL, a.number, series, inner.state))
 
@@ -254,7 +254,7 @@ def _digest(values: Values) -> bytes:
     return hashlib.sha256(values.dtype.str.encode() + values.tobytes()).digest()
 
 
-class Kept(ConstantSink, Constants, Protocol):
+class ReadableSink(ConstantSink, Constants, Protocol):
     """A sink that gives its constants back, such as `ConstantsInMemory` and `PackageFile`."""
 
 
@@ -369,7 +369,7 @@ def _path(scopes: Sequence[Scope], scope: int) -> tuple[str, ...]:
 def capture(
     program: Callable[[Evaluator], object],
     params: CkksParameters,
-    sink: Kept,
+    sink: ReadableSink,
     name: str,
     *,
     source: str = "",

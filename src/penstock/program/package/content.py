@@ -54,7 +54,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PackageSeries:
     """Coefficients, lowest first: of Chebyshev polynomials over an interval (c_0 counts half), or of powers."""
 
     coefficients: tuple[float, ...]
@@ -169,7 +169,7 @@ class Package:
     outputs: tuple[Output, ...]
     instructions: Sequence[Instruction]
     scopes: tuple[Scope, ...] = (Scope("", 0),)
-    series: tuple[Series, ...] = ()
+    series: tuple[PackageSeries, ...] = ()
     constants: Constants = field(default_factory=ConstantsInMemory)
     keys: dict[str, int] = field(default_factory=dict)
     """Evaluation key -> the most limbs at which the program uses it, at `params`."""

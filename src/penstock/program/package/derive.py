@@ -18,7 +18,7 @@ from penstock.program.evaluator.protocol import Plain
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.package.content import SHAPES, Input, Instruction, Package, Verb
-from penstock.program.package.replay import Replay, no_vectors
+from penstock.program.package.replay import PackageReplay, no_vectors
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.schema import TraceMeta
 
@@ -60,7 +60,7 @@ def derive(package: Package, params: CkksParameters) -> Package:
     return Derivation(package, params).run()
 
 
-class _Dry(Replay):
+class _Dry(PackageReplay):
     """Instructions one by one on a symbolic evaluator; constants are not read."""
 
     def __init__(self, package: Package, inputs: Sequence[Input], params: CkksParameters) -> None:

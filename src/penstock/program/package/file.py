@@ -29,8 +29,8 @@ from penstock.program.package.content import (
     Output,
     Package,
     PackageError,
+    PackageSeries,
     Scope,
-    Series,
     Verb,
     trimmed,
 )
@@ -264,7 +264,9 @@ def open_package(path: Path | str) -> Package:
         outputs=tuple(Output(*fields) for fields in reader.outputs()),
         instructions=_instructions_of(reader.columns()),
         scopes=tuple(Scope(*fields) for fields in reader.scopes()),
-        series=tuple(Series(tuple(coefficients), lower, upper) for coefficients, lower, upper in reader.series()),
+        series=tuple(
+            PackageSeries(tuple(coefficients), lower, upper) for coefficients, lower, upper in reader.series()
+        ),
         constants=ConstantsInFile(reader, path),
         keys=dict(reader.keys()),
         description=reader.description,

@@ -22,7 +22,7 @@ def run_package(ev: Evaluator, package: Package, inputs: Mapping[str, Values]) -
     Args:   inputs: a vector for each input, by name, of its length.
     Raises: UsageError: an input is missing, unknown or of another shape; as the evaluator.
     """
-    return Replay(ev, package, checked_inputs(package, inputs)).run()
+    return PackageReplay(ev, package, checked_inputs(package, inputs)).run()
 
 
 def checked_inputs(package: Package, inputs: Mapping[str, Values]) -> dict[str, Values]:
@@ -52,7 +52,7 @@ def _checked_input(package: str, wanted: Input, values: Values) -> Values:
     return vector if wanted.is_complex or vector.dtype.kind != "c" else vector.real
 
 
-class Replay:
+class PackageReplay:
     """One run. Values are dropped after their last use."""
 
     def __init__(self, ev: Evaluator, package: Package, inputs: Mapping[str, Values]) -> None:
@@ -163,11 +163,11 @@ def _number(call: Instruction) -> complex:
 
 
 _OWN_CALLS: dict[Verb, Callable[..., Ciphertext]] = {
-    Verb.ENCRYPT: Replay.encrypt,
+    Verb.ENCRYPT: PackageReplay.encrypt,
     Verb.SCALAR_SUB: lambda run, call, a: run.ev.sub(_number(call), a),
-    Verb.CHEBYSHEV: Replay.series,
-    Verb.POLYNOMIAL: Replay.series,
-    Verb.WEIGHTED_SUM: Replay.weighted_sum,
+    Verb.CHEBYSHEV: PackageReplay.series,
+    Verb.POLYNOMIAL: PackageReplay.series,
+    Verb.WEIGHTED_SUM: PackageReplay.weighted_sum,
 }
 """Calls that the table of operations does not describe."""
 

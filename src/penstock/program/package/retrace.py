@@ -21,7 +21,7 @@ from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.package.builder import PackageBuilder
-from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, Scope, Series
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Package, PackageSeries, Scope
 from penstock.program.package.derive import derive, fitted
 from penstock.program.package.replay import trace_package
 from penstock.scheme.operations import TRAITS, OpKind, Verb
@@ -88,10 +88,10 @@ def package_of_trace(trace: Trace) -> tuple[Package, list[str]]:
 
     Raises: TraceError: steps of circuits without their call.
     """
-    return _Reader(trace).package()
+    return _TraceReader(trace).package()
 
 
-class _Reader:
+class _TraceReader:
     """One trace, row by row."""
 
     def __init__(self, trace: Trace) -> None:
@@ -160,7 +160,7 @@ class _Reader:
         for at, row in enumerate(calls):
             self._value[row["output"]] = first + at
 
-    def _series(self, call: Row, inside: Sequence[Row]) -> Series | None:
+    def _series(self, call: Row, inside: Sequence[Row]) -> PackageSeries | None:
         if not inside:
             return None
         series = series_of(self.params, call["limbs_in"], tuple(row["kind"] for row in inside))
@@ -305,7 +305,7 @@ def _some_number(kind: OpKind) -> float:
 
 
 @lru_cache(maxsize=256)
-def series_of(params: CkksParameters, limbs: int, kinds: tuple[str, ...]) -> Series | None:
+def series_of(params: CkksParameters, limbs: int, kinds: tuple[str, ...]) -> PackageSeries | None:
     """A Chebyshev series whose evaluation has these steps: with every term, else with odd or even ones alone.
 
     >>> from penstock.scheme.params import catalogue
@@ -316,9 +316,9 @@ def series_of(params: CkksParameters, limbs: int, kinds: tuple[str, ...]) -> Ser
 
         def of(
             degree: int, lower: float = lower, upper: float = upper, every: int = every, first: int = first
-        ) -> Series:
+        ) -> PackageSeries:
             kept = {*range(first, degree + 1, every), degree}
-            return Series(tuple(1.0 / (k + 2) if k in kept else 0.0 for k in range(degree + 1)), lower, upper)
+            return PackageSeries(tuple(1.0 / (k + 2) if k in kept else 0.0 for k in range(degree + 1)), lower, upper)
 
         # Nearly as many steps as terms: the degree is near where their number is right.
         low, high = 1, MOST_DEGREE
@@ -332,7 +332,7 @@ def series_of(params: CkksParameters, limbs: int, kinds: tuple[str, ...]) -> Ser
     return None
 
 
-def _steps(params: CkksParameters, limbs: int, series: Series) -> list[str] | None:
+def _steps(params: CkksParameters, limbs: int, series: PackageSeries) -> list[str] | None:
     """The steps of a series; `None`: it takes more levels than there are."""
     ev = SymbolicEvaluator(params)
     try:

@@ -14,7 +14,7 @@ from penstock.base.types import Row
 from penstock.base.version import __version__
 from penstock.errors import CheckFailed, UsageError
 from penstock.program import workloads
-from penstock.program.package.capture import CaptureEvaluator, Course, DigestSink, Kept, capture, run_captured
+from penstock.program.package.capture import CaptureEvaluator, Course, DigestSink, ReadableSink, capture, run_captured
 from penstock.program.package.content import ConstantsInMemory, Package
 from penstock.program.package.file import ConstantsInFile, PackageFile, open_package
 from penstock.program.package.heracles import package_of_heracles
@@ -33,7 +33,7 @@ def package_workload(
     seed: int = 0,
     data: object = None,
     *,
-    sink: Kept | None = None,
+    sink: ReadableSink | None = None,
     on_call: Callable[[int], None] | None = None,
 ) -> Package:
     """The package of a workload, of a Python file, or of a package at another set.
@@ -62,7 +62,7 @@ def package_workload(
     )
 
 
-def _copied(package: Package, sink: Kept) -> Package:
+def _copied(package: Package, sink: ReadableSink) -> Package:
     """A package whose constants are given to a sink, in their order."""
     numbers = [sink.add(package.constants.values(number)) for number in range(len(package.constants))]
     renumbered = [

@@ -19,7 +19,7 @@ _KEY = re.compile(r"relin|conj|rot:[1-9][0-9]{0,9}|to-sparse|to-dense", re.ASCII
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class DeployedProgram:
     """A deployed program, as far as a client needs to know it."""
 
     name: str
@@ -56,7 +56,7 @@ class NeededKeys:
     """Whose keys they are at the service; segments are bound to this name."""
 
 
-def program_of(description: RowView) -> Program:
+def program_of(description: RowView) -> DeployedProgram:
     """The program in a service's answer.
 
     Raises: ServiceError: the answer is malformed. ParamsError: its parameter set breaks a rule.
@@ -78,7 +78,7 @@ def program_of(description: RowView) -> Program:
     for vector, length in lengths.items():
         if not 1 <= length <= params.slots:
             raise _malformed("a program", f"'{vector}' has {length} values, and the set {params.slots} slots")
-    return Program(name=name, params=params, inputs=inputs, outputs=outputs, keys=keys)
+    return DeployedProgram(name=name, params=params, inputs=inputs, outputs=outputs, keys=keys)
 
 
 def needed_of(answer: RowView) -> NeededKeys:

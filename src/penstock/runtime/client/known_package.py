@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.errors import UsageError
-from penstock.runtime.client.described import Program
+from penstock.runtime.client.described import DeployedProgram
 from penstock.runtime.client.journal import Record
 from penstock.runtime.client.results import ProgramResults
 from penstock.runtime.client.uploads import digest_of
@@ -22,7 +22,7 @@ def digest_in(record: Record) -> str | None:
     return None if stated is None else str(stated["sha256"])
 
 
-def package_of(program: Program, package: Path | None, deployed: Record | None) -> Record | None:
+def package_of(program: DeployedProgram, package: Path | None, deployed: Record | None) -> Record | None:
     """The record of a program's package: of the named one, else of the one that this client deployed.
 
     Raises: UsageError: it is the package of another program.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock_client import EvaluationKey, PublicKey, Ring, SecretKey
 
     from penstock.program.package.content import Package
-    from penstock.runtime.client.results import ProgramResults, Result
+    from penstock.runtime.client.results import ProgramResults, StatedResult
 
 OWNER, SHARED = "owner", "shared"
 """For whom a result is: the owner of the secret key alone, or others too."""
@@ -293,7 +293,7 @@ class KeyPair:
         return self._shared(content, asked, program, one, keep_imaginary)[: one.length]
 
     def _shared(
-        self, content: bytes, asked: _Asked, program: ProgramResults, one: Result, keep_imaginary: bool
+        self, content: bytes, asked: _Asked, program: ProgramResults, one: StatedResult, keep_imaginary: bool
     ) -> Values:
         """The whole vector of a shared result. All that does not depend on the secret is checked first."""
         if keep_imaginary and not one.is_complex:
@@ -318,7 +318,7 @@ class KeyPair:
         program.check_range(one, values, std)
         return values
 
-    def _opened(self, content: bytes, one: Result | None, flooding: float | None, keep_imaginary: bool) -> Values:
+    def _opened(self, content: bytes, one: StatedResult | None, flooding: float | None, keep_imaginary: bool) -> Values:
         stated = None if one is None else one.stated
         with client_errors():
             return self._ring.decrypt(

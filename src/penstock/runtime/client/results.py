@@ -32,7 +32,7 @@ _KEPT = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class StatedResult:
     """One output of a package."""
 
     name: str
@@ -52,7 +52,7 @@ class ProgramResults:
 
     program: str
     params: CkksParameters
-    results: tuple[Result, ...]
+    results: tuple[StatedResult, ...]
     noise: Noise | None
     refreshes: bool
     package: Package | None = None
@@ -71,7 +71,7 @@ class ProgramResults:
             state = path.stat()
         return _in_file(path, (state.st_ino, state.st_mtime_ns, state.st_ctime_ns, state.st_size))
 
-    def one(self, name: str | None) -> Result:
+    def one(self, name: str | None) -> StatedResult:
         """The output of a name; without one the only output. Raises: UsageError: there is no such, or several."""
         names = [output.name for output in self.results]
         if name is None and len(names) == 1:
@@ -89,7 +89,7 @@ class ProgramResults:
                 "name the package that the result comes from"
             )
 
-    def flooding_std(self, result: Result, *, queries: int, statistical_bits: int) -> float:
+    def flooding_std(self, result: StatedResult, *, queries: int, statistical_bits: int) -> float:
         """The standard deviation of the noise that hides the error of a result, in units of the ciphertext.
 
         Raises: ParamsError: the package states no noise, or the modulus does not hold it.
@@ -128,7 +128,7 @@ class ProgramResults:
             )
         return std
 
-    def check_range(self, result: Result, values: Values, flooding_std: float) -> None:
+    def check_range(self, result: StatedResult, values: Values, flooding_std: float) -> None:
         """Hold flooded values, (slots,), to the range of the stated noise.
 
         Raises: ParamsError: they are larger.
@@ -152,7 +152,7 @@ class ProgramResults:
                 "owner; or make the package again with inputs as large as they get"
             )
 
-    def computed(self, result: Result, inputs: Mapping[str, Values]) -> tuple[Values, float]:
+    def computed(self, result: StatedResult, inputs: Mapping[str, Values]) -> tuple[Values, float]:
         """A result as the package computes it in the clear, (slots,), and the bound on the root mean square of the
         error's values of an encrypted run.
 
@@ -165,7 +165,7 @@ class ProgramResults:
         exact = clear_results(self.package, given)[result.name]
         return exact if result.is_complex else exact.real, bound
 
-    def check_computed(self, result: Result, decrypted: Values, computed: tuple[Values, float]) -> None:
+    def check_computed(self, result: StatedResult, decrypted: Values, computed: tuple[Values, float]) -> None:
         """Compare a decrypted result, (slots,) without noise, with the computed one, up to its error.
 
         Raises: ParamsError: it is another one.
@@ -204,7 +204,7 @@ class ProgramResults:
         return cls(
             program=record["program"],
             params=CkksParameters.from_dict(record["params"]),
-            results=tuple(Result(**{**row, "header": Header(**row["header"])}) for row in record["results"]),
+            results=tuple(StatedResult(**{**row, "header": Header(**row["header"])}) for row in record["results"]),
             noise=None if record["noise"] is None else Noise(*record["noise"]),
             refreshes=record["refreshes"],
         )
@@ -224,7 +224,7 @@ def _results_of(package: Package) -> ProgramResults:
         program=package.name,
         params=package.params,
         results=tuple(
-            Result(name=name, length=lengths[name], is_complex=name in kept, header=header)
+            StatedResult(name=name, length=lengths[name], is_complex=name in kept, header=header)
             for name, header in zip(output_names(package), ev.headers, strict=True)
         ),
         noise=package.noise,

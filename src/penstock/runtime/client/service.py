@@ -24,7 +24,7 @@ from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
 from penstock.program.evaluator.flooding import QUERIES, STATISTICAL_BITS
 from penstock.program.evaluator.protocol import Values
 from penstock.program.package.noise import size_in_eighths
-from penstock.runtime.client.described import NeededKeys, Program, needed_of, program_of
+from penstock.runtime.client.described import DeployedProgram, NeededKeys, needed_of, program_of
 from penstock.runtime.client.journal import Journal, Record
 from penstock.runtime.client.known_package import digest_in, package_of, results_of, told_by
 from penstock.runtime.client.pair import FILES, OWNER, SHARED, KeyPair
@@ -103,7 +103,7 @@ class Service:
         """The tenant's programs, as the service lists them."""
         return self._rows("/v1/programs", "programs")
 
-    def program(self, name: str) -> Program:
+    def program(self, name: str) -> DeployedProgram:
         """A program's inputs, outputs, parameters and keys, checked.
 
         Raises: ParamsError: its set is malformed.
@@ -389,7 +389,7 @@ class Service:
         self._folder = folder or self._folder
         return self.folder
 
-    def _require_secure(self, program: Program) -> None:
+    def _require_secure(self, program: DeployedProgram) -> None:
         if not self._allow_insecure and program.security_bits == 0:
             params = program.params
             raise ParamsError(
@@ -465,7 +465,12 @@ class Service:
         return self.folder / JOBS / job
 
     def _prepared(
-        self, program: Program, values: Mapping[str, Values], pair: KeyPair, job: str | None, package: Record | None
+        self,
+        program: DeployedProgram,
+        values: Mapping[str, Values],
+        pair: KeyPair,
+        job: str | None,
+        package: Record | None,
     ) -> tuple[str, Record]:
         """A job with its encrypted inputs on the disk, and its record: a new one, or one that was begun."""
         journal = self._journal

@@ -7,7 +7,7 @@ of the rest of penstock. Format, guarantees and commands: `docs/guides/keystore.
 from penstock._engine import KeyPlan, KeySession
 from penstock.errors import BudgetTooSmall, KeyDamaged, KeyMissing, KeyRefused
 from penstock.runtime.keystore.cache import KeyCache, KeyUse
-from penstock.runtime.keystore.place import Place, local_folder
+from penstock.runtime.keystore.place import StorePlace, local_folder
 from penstock.runtime.keystore.store import (
     ImportedKey,
     KeyName,
@@ -32,7 +32,7 @@ __all__ = [
     "KeySession",
     "KeyStore",
     "KeyUse",
-    "Place",
+    "StorePlace",
     "StoredKey",
     "VerifiedKey",
     "check_tenant",

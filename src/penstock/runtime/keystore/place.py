@@ -17,14 +17,14 @@ ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 """The variables that name a server other than Amazon's, the first that is set counts."""
 
 
-class Place(NamedTuple):
+class StorePlace(NamedTuple):
     """A folder, and the URL of the segments where they are not in it."""
 
     folder: Path
     objects: str | None
 
     @classmethod
-    def named(cls, name: str, environ: Mapping[str, str] = os.environ) -> Place:
+    def named(cls, name: str, environ: Mapping[str, str] = os.environ) -> StorePlace:
         """The store that a user calls `name`: a folder, or `s3://bucket/prefix`.
 
         The index of a bucket copies the segments' headers and is made again if it is missing. It lies in the user's

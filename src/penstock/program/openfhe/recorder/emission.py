@@ -23,7 +23,7 @@ from penstock.program.openfhe.recorder.expansions import tree
 from penstock.program.openfhe.recorder.recording import Recording
 from penstock.program.openfhe.types import Arguments, Method, Numeric
 from penstock.program.package.builder import PackageBuilder
-from penstock.program.package.content import Series, Verb
+from penstock.program.package.content import PackageSeries, Verb
 from penstock.scheme.params.ckks import BootstrapPlan, CkksParameters
 
 _LINEAR_BELOW = 5
@@ -35,7 +35,7 @@ class Unknown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class PackageTerm:
     """An operand: its value in the package, and its state before the call."""
 
     value: int
@@ -61,12 +61,12 @@ class Emitter(Protocol):
         results: int = 1,
     ) -> int: ...
 
-    def emit_series(self, verb: Verb, operand: int, series: Series) -> int: ...
+    def emit_series(self, verb: Verb, operand: int, series: PackageSeries) -> int: ...
 
     def take_plan(self, plan: BootstrapPlan) -> None: ...
 
 
-Work = Callable[[Emitter, Arguments, Sequence[Term], "int | None"], int]
+Work = Callable[[Emitter, Arguments, Sequence[PackageTerm], "int | None"], int]
 """From the arguments of a call, its ciphertexts and the number of its plaintext: the value that it makes."""
 
 
@@ -86,23 +86,23 @@ class NotedFunction:
 
 
 # Sums and products.
-def _add_many(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
+def _add_many(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
     return tree([term.value for term in terms], lambda a, b: to.emit(Verb.ADD, [a, b]))
 
 
-def _add_many_in_place(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
+def _add_many_in_place(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
     return reduce(lambda a, b: to.emit(Verb.ADD, [a, b]), [term.value for term in terms])
 
 
-def _mult_many(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
+def _mult_many(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
     return tree([term.value for term in terms], lambda a, b: _rescaled(to, to.emit(Verb.MULT, [a, b])))
 
 
-def _composed(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
+def _composed(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
     return _rescaled(to, to.emit(Verb.MULT, [terms[0].value, terms[1].value]))
 
 
-def _linear_sum(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
+def _linear_sum(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
     weights = next(arg for arg in args if not _holds_ciphertexts(to, arg))
     if is_decrypted(weights):
         raise Unknown("a weight is a number that was decrypted: a package holds no step that the key's owner takes")
@@ -113,11 +113,11 @@ def _linear_sum(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int 
     return _rescaled(to, reduce(lambda a, b: to.emit(Verb.ADD, [a, b]), products))
 
 
-def _sum(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
+def _sum(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
     return _sum_slots(to, terms[0].value, int(args[1]))
 
 
-def _inner_product(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
+def _inner_product(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
     if plain is None:
         product = to.emit(Verb.MULT, [terms[0].value, terms[1].value])
     else:
@@ -146,22 +146,22 @@ def _sum_slots(to: Emitter, total: int, count: int) -> int:
 
 # Series.
 def _chebyshev(linear: bool | None = None) -> Work:
-    def work(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
+    def work(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
         coefficients = _coefficients(args[1], linear)
-        series = Series(coefficients, float(args[2]), float(args[3]))
+        series = PackageSeries(coefficients, float(args[2]), float(args[3]))
         return to.emit_series(Verb.CHEBYSHEV, terms[0].value, series)
 
     return work
 
 
 def _power_series(linear: bool | None = None) -> Work:
-    def work(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
-        return to.emit_series(Verb.POLYNOMIAL, terms[0].value, Series(_coefficients(args[1], linear)))
+    def work(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
+        return to.emit_series(Verb.POLYNOMIAL, terms[0].value, PackageSeries(_coefficients(args[1], linear)))
 
     return work
 
 
-def _of_function(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
+def _of_function(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
     """From the samples that the library asked the user's function for."""
     function, _, lower, upper, degree = args
     if not isinstance(function, NotedFunction) or len(function.samples) != int(degree) + 1:
@@ -173,7 +173,7 @@ def _of_function(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int
 
 
 def _known_function(function: Callable[[float], float]) -> Work:
-    def work(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
+    def work(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
         return _by_function(to, function, terms[0].value, *args[1:])
 
     return work
@@ -185,7 +185,7 @@ def _by_function(
     """The library's own coefficients, at its own nodes."""
     lower, upper = float(lower), float(upper)
     coefficients = to.fhe.EvalChebyshevCoefficients(function, lower, upper, int(degree))
-    return to.emit_series(Verb.CHEBYSHEV, value, Series(_coefficients(coefficients, None), lower, upper))
+    return to.emit_series(Verb.CHEBYSHEV, value, PackageSeries(_coefficients(coefficients, None), lower, upper))
 
 
 def _coefficients(given: Numeric, linear: bool | None) -> tuple[float, ...]:
@@ -207,7 +207,7 @@ def _coefficients(given: Numeric, linear: bool | None) -> tuple[float, ...]:
 
 
 # Bootstrapping.
-def _bootstrap(to: Emitter, args: Arguments, terms: Sequence[Term], plain: int | None) -> int:
+def _bootstrap(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
     if len(args) > 1 and args[1] is not OMITTED and int(args[1]) != 1:
         raise Unknown("bootstrapping in several iterations: packages have one; leave numIterations out")
     setup = to.recording.bootstrap_setup(args[0].GetSlots())

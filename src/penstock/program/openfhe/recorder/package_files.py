@@ -18,7 +18,7 @@ from penstock.program.package.file import PackageFile
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenPackage:
     """A package and its file."""
 
     path: Path
@@ -45,9 +45,9 @@ class PackageFiles:
         file = self._file(number)
         return self._opened.enter_context(Behind(Digested(file) if self._verify else file))
 
-    def write(self, run: ScriptRun) -> tuple[list[Written], list[PenstockError]]:
+    def write(self, run: ScriptRun) -> tuple[list[WrittenPackage], list[PenstockError]]:
         """The packages of a run, each in its file, and why others are none."""
-        made: list[Written] = []
+        made: list[WrittenPackage] = []
         refusals: list[PenstockError] = list(run.refused)
         for recording in run.recordings:
             if not isinstance(recording.packaging, Packagings):
@@ -69,8 +69,8 @@ class PackageFiles:
             known = self._files[number] = self._opened.enter_context(PackageFile(path, force=self._force))
         return known
 
-    def _written(self, packaging: Packaging) -> Written:
+    def _written(self, packaging: Packaging) -> WrittenPackage:
         file = self._file(packaging.number)
         package = packaging.package(file)
         num_constants = len(file)
-        return Written(file.path, package, num_constants, file.finish(package))
+        return WrittenPackage(file.path, package, num_constants, file.finish(package))

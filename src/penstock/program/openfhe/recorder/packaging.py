@@ -26,7 +26,7 @@ from penstock.program.openfhe.recorder.names import Names, name_of, stored_name
 from penstock.program.openfhe.recorder.observed import OBSERVED
 from penstock.program.openfhe.recorder.plaintexts import Encoded, as_vector
 from penstock.program.openfhe.recorder.recording import Recording
-from penstock.program.openfhe.recorder.refusals import DECRYPTED, OUTSIDE, NotPackaged, Place, Refused, place_of
+from penstock.program.openfhe.recorder.refusals import DECRYPTED, OUTSIDE, CallSite, NotPackaged, Refused, place_of
 from penstock.program.openfhe.recorder.stated import Stated
 from penstock.program.openfhe.types import Arguments, Ciphertext, Numeric, Plaintext
 from penstock.program.package.builder import PackageBuilder
@@ -37,7 +37,7 @@ from penstock.program.package.content import (
     Input,
     Output,
     Package,
-    Series,
+    PackageSeries,
     Verb,
 )
 from penstock.program.package.noise import stated_noise
@@ -70,7 +70,7 @@ class Packaging:
         self.number, self.name, self.recording = number, name, recording
         self.params, self.fhe = recording.params, recording.fhe
         self.refusal: NotPackaged | None = None
-        self.places: list[Place] = []
+        self.places: list[CallSite] = []
         """Of each instruction."""
         self.given: dict[int, str] = {}
         self.inputs: dict[str, Values | None] = {}
@@ -79,7 +79,7 @@ class Packaging:
         self.constants: ConstantSink | None = None
         self.builder = PackageBuilder(_LateSink(self))
         self._identities, self._plaintexts, self._sink = identities, plaintexts, sink
-        self._place = Place("", 0, "")
+        self._place = CallSite("", 0, "")
         self._frame: FrameType | None = None
         self._slots = 0
         self._plan: BootstrapPlan | None = None
@@ -116,7 +116,7 @@ class Packaging:
         finally:
             self._frame = None
 
-    def refuse(self, place: Place, reason: str) -> None:
+    def refuse(self, place: CallSite, reason: str) -> None:
         """Make no package; the first reason counts."""
         if self.refusal is None:
             self.refusal = NotPackaged(f"{place}: {reason}")
@@ -169,7 +169,7 @@ class Packaging:
         self.places.append(self._place)
         return self.builder.add(verb, operands, results=results, constants=constants, number=number, argument=argument)
 
-    def emit_series(self, verb: Verb, operand: int, series: Series) -> int:
+    def emit_series(self, verb: Verb, operand: int, series: PackageSeries) -> int:
         """One instruction with a series."""
         self.places.append(self._place)
         return self.builder.series(verb, operand, series)
@@ -370,10 +370,10 @@ class Packaging:
         work = emission.COMPOSITES.get(call.name)
         if work is None:
             raise Refused(f"the inside of {call.name} is not known: compute it by calls of one operation each")
-        operands = [emission.Term(_value(operand), operand.state) for operand in before]
+        operands = [emission.PackageTerm(_value(operand), operand.state) for operand in before]
         plain = next((self._operand(arg) for arg in args if type(arg) is self._plaintext), None)
         if plain is not None:
-            operands[0] = emission.Term(self.lowered(before[0], plain), operands[0].state)
+            operands[0] = emission.PackageTerm(self.lowered(before[0], plain), operands[0].state)
         try:
             value = work(self, args, operands, None if plain is None else self.constant(plain))
         except emission.Unknown as reason:

@@ -19,7 +19,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CallSite:
     """The line of the script that made a call, and the call's name."""
 
     file: str
@@ -30,9 +30,9 @@ class Place:
         return f"{Path(self.file).name}, line {self.line}: {self.call}"
 
 
-def place_of(call: str, frame: FrameType) -> Place:
+def place_of(call: str, frame: FrameType) -> CallSite:
     """Where a call was made."""
-    return Place(frame.f_code.co_filename, frame.f_lineno, call)
+    return CallSite(frame.f_code.co_filename, frame.f_lineno, call)
 
 
 OUTSIDE = (

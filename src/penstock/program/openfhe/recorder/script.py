@@ -206,7 +206,7 @@ class _Loader(importlib.abc.Loader):
         TAP.open(module)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _OpenFheFinder(importlib.abc.MetaPathFinder):
     """Meets the script's first `import openfhe`: the library sees the environment as the script has set it."""
 
     def find_spec(
@@ -232,7 +232,7 @@ def _opened_at_import() -> Iterator[None]:
         TAP.open(loaded)
         yield
         return
-    finder = _Finder()
+    finder = _OpenFheFinder()
     sys.meta_path.insert(0, finder)
     try:
         yield

@@ -11,11 +11,11 @@ from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.package.content import Instruction, Package
-from penstock.program.package.replay import Replay
+from penstock.program.package.replay import PackageReplay
 from penstock.scheme.traces.schema import TraceMeta
 
 
-class Stated(Replay):
+class Stated(PackageReplay):
     """A package without cryptography: the state of each result, the keys, and which instruction breaks a rule."""
 
     def __init__(self, package: Package) -> None:

@@ -8,7 +8,7 @@ from penstock.base.types import Row
 from penstock.errors import UnknownName, UsageError
 from penstock.front.cli.options import quiet_option, together
 from penstock.front.cli.output import say
-from penstock.runtime.keystore import KeyStore, Place, StoredKey, parameter_digest, require_store
+from penstock.runtime.keystore import KeyStore, StoredKey, StorePlace, parameter_digest, require_store
 from penstock.runtime.keystore.store import Garbage
 from penstock.scheme.params.ckks import CkksParameters
 
@@ -36,7 +36,7 @@ store_options = together(
 
 
 def open_store(name: str, objects: str | None, quiet: bool, *, make: bool = False) -> KeyStore:
-    place = Place.named(name)
+    place = StorePlace.named(name)
     if place.objects is not None and objects is not None:
         raise UsageError(f"--store {name} is an object store: --objects takes a folder as --store, for the index")
     # The index of an object store is made wherever it is missing.
