@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.program.openfhe.types import Arguments, Numeric
+from penstock.program.openfhe.types import Arguments, Ciphertext, Numeric
 from penstock.scheme.operations import OpKind
 
 
@@ -48,6 +48,22 @@ class Call:
     """Operands may be rescaled in place before the operation."""
     copies_by_zero: bool = False
     """By 0 it gives a copy, without a key; by other multiples of N/2 it switches keys like any rotation."""
+
+
+@dataclass(slots=True)
+class Finished:
+    """A call that the script made: its arguments, its result, and when it began and ended."""
+
+    call: Call
+    args: Arguments
+    result: object
+    start: float
+    end: float
+
+    @property
+    def target(self) -> Ciphertext:
+        """What holds the result; of a call in place its first argument."""
+        return self.args[0] if self.result is None else self.result
 
 
 _ADD = (OpKind.ADD, OpKind.ADD_PLAIN, OpKind.ADD_SCALAR)

@@ -16,7 +16,7 @@ from penstock.base.version import __version__
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.openfhe.bootstrapping import BootstrapSetup
 from penstock.program.evaluator.scaling import Aligned, ScaleState, align_pair
-from penstock.program.openfhe.recorder.calls import Call, Form
+from penstock.program.openfhe.recorder.calls import Call, Finished, Form
 from penstock.program.openfhe.recorder.expansions import Expander
 from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.parameters import context_parameters
@@ -27,7 +27,7 @@ from penstock.scheme.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
 
 # Looked up once: an Enum's attributes and hashes are Python calls, and every operation passes here.
 _MULT, _MULT_PLAIN, _MULT_NO_RELIN = OpKind.MULT, OpKind.MULT_PLAIN, OpKind.MULT_NO_RELIN
-Handler = Callable[["Recording", Call, Arguments, object, float, float], None]
+Handler = Callable[["Recording", Finished], None]
 
 
 class Observer(Protocol):
@@ -150,11 +150,12 @@ class Recording:
         try:
             with self._lock:
                 self.calls += 1
+                done = Finished(call, args, result, start - self._origin, end - self._origin)
                 if packaging is None:
-                    handler(self, call, args, result, start - self._origin, end - self._origin)
+                    handler(self, done)
                 else:
                     before = packaging.operands(args)
-                    handler(self, call, args, result, start - self._origin, end - self._origin)
+                    handler(self, done)
                     packaging.note(call, args, result, before, sys._getframe(2))
         except Exception as error:
             self.problems.append(f"{call.name}: {type(error).__name__}: {error}")
@@ -218,11 +219,10 @@ class Recording:
     # Rows.
     def _row(
         self,
+        done: Finished,
         kind: OpKind,
         operands: Sequence[Known],
         output: Known,
-        start: float,
-        end: float,
         *,
         limbs_in: int | None = None,
         key: str | None = None,
@@ -245,30 +245,28 @@ class Recording:
             step=step,
             implied_rescales=rescales,
             implied_scalar_mults=scalar_mults,
-            start_s=start,
-            end_s=end,
+            start_s=done.start,
+            end_s=done.end,
         )
 
-    def _pair(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        a, b = args[0], args[1]
+    def _pair(self, done: Finished) -> None:
+        a, b = done.args[0], done.args[1]
         if type(a) is not self._ciphertext:
             a, b = b, a
-        left = self._known(a)
-        target = a if result is None else result
+        left, kinds = self._known(a), done.call.kinds
+        target = a if done.result is None else done.result
         if type(b) is self._ciphertext:
-            self._pair_of_ciphertexts(call.kinds[0], left, self._known(b), target, start, end)
+            self._pair_of_ciphertexts(done, kinds[0], left, self._known(b), target)
         elif type(b) is self._plaintext:
-            self._with_plaintext(call.kinds[1], left, self._encoded(b), target, start, end)
+            self._with_plaintext(done, kinds[1], left, self._encoded(b), target)
         else:
             out = self._made(target, left.polynomials)
-            self._row(call.kinds[2], (left,), out, start, end, rescales=left.state.limbs - out.state.limbs)
-        if call.mutable:
+            self._row(done, kinds[2], (left,), out, rescales=left.state.limbs - out.state.limbs)
+        if done.call.mutable:
             self._refresh(a)
             self._refresh(b)
 
-    def _pair_of_ciphertexts(
-        self, kind: OpKind, left: Known, right: Known, target: Ciphertext, start: float, end: float
-    ) -> None:
+    def _pair_of_ciphertexts(self, done: Finished, kind: OpKind, left: Known, right: Known, target: Ciphertext) -> None:
         aligned = self._aligned(left.state, right.state, kind)
         if kind is _MULT:
             polynomials = 2
@@ -278,20 +276,10 @@ class Recording:
             polynomials = max(left.polynomials, right.polynomials)
         out = self._made(target, polynomials)
         self._surprises += aligned.limbs != out.state.limbs
-        self._row(
-            kind,
-            (left, right),
-            out,
-            start,
-            end,
-            key=RELIN_KEY if kind is _MULT else None,
-            rescales=aligned.rescales,
-            scalar_mults=aligned.scalar_mults,
-        )
+        key = RELIN_KEY if kind is _MULT else None
+        self._row(done, kind, (left, right), out, key=key, rescales=aligned.rescales, scalar_mults=aligned.scalar_mults)
 
-    def _with_plaintext(
-        self, kind: OpKind, left: Known, plain: Known, target: Ciphertext, start: float, end: float
-    ) -> None:
+    def _with_plaintext(self, done: Finished, kind: OpKind, left: Known, plain: Known, target: Ciphertext) -> None:
         """The implied work is the ciphertext's; what bringing the plaintext to its limbs takes is not counted."""
         out = self._made(target, left.polynomials)
         if plain.state.limbs < left.state.limbs:
@@ -301,9 +289,7 @@ class Recording:
             scalar_mults = aligned.scalar_mults
         else:
             rescales, scalar_mults = left.state.limbs - out.state.limbs if self._automatic else 0, 0
-        self._row(
-            kind, (left,), out, start, end, plaintext=plain.object_id, rescales=rescales, scalar_mults=scalar_mults
-        )
+        self._row(done, kind, (left,), out, plaintext=plain.object_id, rescales=rescales, scalar_mults=scalar_mults)
 
     def _aligned(self, a: ScaleState, b: ScaleState, kind: OpKind) -> Aligned:
         multiplication = kind is _MULT or kind is _MULT_PLAIN or kind is _MULT_NO_RELIN
@@ -324,92 +310,84 @@ class Recording:
         if known is not None:
             self._identities.set(operand, replace(known, state=self._state(operand)))
 
-    def _one(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        (kind,) = call.kinds
-        a = self._known(args[0])
-        out = self._made(args[0] if result is None else result, 2 if kind is OpKind.SQUARE else a.polynomials)
-        self._row(
-            kind,
-            (a,),
-            out,
-            start,
-            end,
-            key=RELIN_KEY if kind is OpKind.SQUARE else None,
-            rescales=a.state.limbs - out.state.limbs,
-        )
-        if call.mutable:
-            self._refresh(args[0])
+    def _one(self, done: Finished) -> None:
+        (kind,) = done.call.kinds
+        is_square = kind is OpKind.SQUARE
+        a = self._known(done.args[0])
+        out = self._made(done.target, 2 if is_square else a.polynomials)
+        rescales = a.state.limbs - out.state.limbs
+        self._row(done, kind, (a,), out, key=RELIN_KEY if is_square else None, rescales=rescales)
+        if done.call.mutable:
+            self._refresh(done.args[0])
 
-    def _rotate(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        step = int(args[1])
-        if step == 0 and call.copies_by_zero:
-            self._clone(call, args, result, start, end)
+    def _rotate(self, done: Finished) -> None:
+        step = int(done.args[1])
+        if step == 0 and done.call.copies_by_zero:
+            self._clone(done)
             return
-        a = self._known(args[0])
-        out = self._made(result, 2)
-        self._row(OpKind.ROTATE, (a,), out, start, end, key=self._rotation_key(step), step=step)
+        a = self._known(done.args[0])
+        out = self._made(done.result, 2)
+        self._row(done, OpKind.ROTATE, (a,), out, key=self._rotation_key(step), step=step)
 
-    def _automorphism(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        element = int(args[1])
+    def _automorphism(self, done: Finished) -> None:
+        element = int(done.args[1])
         conjugates, step = element == 2 * self.params.ring_dim - 1, self.step_of(element)
         if step is None and not conjugates:  # a rotation of the conjugate, by a key of its own
-            self._composite(call, args, result, start, end)
+            self._composite(done)
             return
-        a = self._known(args[0])
-        out = self._made(result, 2)
+        a = self._known(done.args[0])
+        out = self._made(done.result, 2)
         if conjugates:
-            self._row(OpKind.CONJUGATE, (a,), out, start, end, key=CONJ_KEY)
+            self._row(done, OpKind.CONJUGATE, (a,), out, key=CONJ_KEY)
         else:
-            self._row(OpKind.ROTATE, (a,), out, start, end, key=f"rot:{element}", step=step)
+            self._row(done, OpKind.ROTATE, (a,), out, key=f"rot:{element}", step=step)
 
-    def _decompose(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        a = self._known(args[0])
+    def _decompose(self, done: Finished) -> None:
+        a = self._known(done.args[0])
         digits = Known(self, self.builder.digits(a.state.limbs), a.state)
-        self._identities.set(result, digits)
-        self._row(OpKind.DECOMPOSE, (a,), digits, start, end)
+        self._identities.set(done.result, digits)
+        self._row(done, OpKind.DECOMPOSE, (a,), digits)
 
-    def _rotate_hoisted(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        step = int(args[1])
-        if step == 0 and call.copies_by_zero:
-            self._clone(call, args, result, start, end)
+    def _rotate_hoisted(self, done: Finished) -> None:
+        step = int(done.args[1])
+        if step == 0 and done.call.copies_by_zero:
+            self._clone(done)
             return
-        a, digits = self._known(args[0]), self._known(args[-1])
-        out = self._made(result, 2)
-        self._row(OpKind.ROTATE_HOISTED, (a, digits), out, start, end, key=self._rotation_key(step), step=step)
+        a, digits = self._known(done.args[0]), self._known(done.args[-1])
+        out = self._made(done.result, 2)
+        self._row(done, OpKind.ROTATE_HOISTED, (a, digits), out, key=self._rotation_key(step), step=step)
 
-    def _drop(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
+    def _drop(self, done: Finished) -> None:
         """Fewer limbs. Under automatic scaling `Rescale` and the like change nothing, and nothing is recorded."""
-        (kind,) = call.kinds
-        a = self._known(args[0])
-        target = args[0] if result is None else result
-        if self._state(target) == a.state:
-            self._identities.set(target, a)
+        (kind,) = done.call.kinds
+        a = self._known(done.args[0])
+        if self._state(done.target) == a.state:
+            self._identities.set(done.target, a)
             return
-        out = self._made(target, a.polynomials)
+        out = self._made(done.target, a.polynomials)
         rescales = max(0, a.state.degree - out.state.degree) if kind is OpKind.MOD_DROP else 0
-        self._row(kind, (a,), out, start, end, limbs_in=a.state.limbs - rescales, rescales=rescales)
+        self._row(done, kind, (a,), out, limbs_in=a.state.limbs - rescales, rescales=rescales)
 
-    def _relinearize(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        a = self._known(args[0])
+    def _relinearize(self, done: Finished) -> None:
+        a = self._known(done.args[0])
         if a.polynomials == 2:
-            self._identities.set(args[0] if result is None else result, a)
+            self._identities.set(done.target, a)
         elif a.polynomials == 3:
-            out = self._made(args[0] if result is None else result, 2)
-            self._row(OpKind.RELINEARIZE, (a,), out, start, end, key=RELIN_KEY)
+            self._row(done, OpKind.RELINEARIZE, (a,), self._made(done.target, 2), key=RELIN_KEY)
         else:
-            self._composite(call, args, result, start, end)
+            self._composite(done)
 
-    def _key_switch(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        if self._known(args[0]).polynomials == 3:
-            self._relinearize(call, args, result, start, end)
+    def _key_switch(self, done: Finished) -> None:
+        if self._known(done.args[0]).polynomials == 3:
+            self._relinearize(done)
         else:
-            self._composite(call, args, result, start, end)
+            self._composite(done)
 
-    def _encrypt(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        self._row(OpKind.ENCRYPT, (), self._made(result, 2), start, end)
+    def _encrypt(self, done: Finished) -> None:
+        self._row(done, OpKind.ENCRYPT, (), self._made(done.result, 2))
 
-    def _decrypt(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        operands = [self._known(c) for c in self.ciphertexts(args)]
+    def _decrypt(self, done: Finished) -> None:
+        operands = [self._known(c) for c in self.ciphertexts(done.args)]
         limbs = operands[0].state.limbs
         self.builder.add(
             OpKind.DECRYPT,
@@ -417,18 +395,18 @@ class Recording:
             limbs_out=limbs,
             operands=[o.object_id for o in operands],
             output=None,
-            start_s=start,
-            end_s=end,
+            start_s=done.start,
+            end_s=done.end,
         )
 
     # Composites.
-    def _composite(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
+    def _composite(self, done: Finished) -> None:
+        call, args = done.call, done.args
         kind = call.kinds[0] if call.form is Form.COMPOSITE else OpKind.COMPOSITE
         operands = [self._known(c) for c in self.ciphertexts(args)] or [
             known for known in map(self._identities.get, args) if known is not None and known.recording is self
         ]
-        target = args[0] if result is None else result
-        results = target if isinstance(target, list | tuple) else [target]
+        results = done.target if isinstance(done.target, list | tuple) else [done.target]
         limbs_in = min((o.state.limbs for o in operands), default=self._num_q)
         with self.builder.open_scope(call.name, modelled=True):
             first: Ciphertext = results[0] if results else None
@@ -445,8 +423,8 @@ class Recording:
                 operands=[o.object_id for o in operands],
                 output=output,
                 origin=ORIGIN_COMPOSITE,
-                start_s=start,
-                end_s=end,
+                start_s=done.start,
+                end_s=done.end,
             )
         made = Known(self, output, state, polynomials)
         for index, thing in enumerate(results):
@@ -466,22 +444,22 @@ class Recording:
         return flat
 
     # Calls that are not operations.
-    def _clone(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        self._identities.set(result, self._known(args[0]))
+    def _clone(self, done: Finished) -> None:
+        self._identities.set(done.result, self._known(done.args[0]))
 
-    def _forget(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        self._identities.forget(args[0])
+    def _forget(self, done: Finished) -> None:
+        self._identities.forget(done.args[0])
 
-    def _keys(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        if "Mult" in call.name:
+    def _keys(self, done: Finished) -> None:
+        if "Mult" in done.call.name:
             self._relin_keys += 1
             return
-        tag = next((arg.GetKeyTag() for arg in args if isinstance(arg, self.fhe.PrivateKey)), "")
+        tag = next((arg.GetKeyTag() for arg in done.args if isinstance(arg, self.fhe.PrivateKey)), "")
         present = self._automorphism_keys.setdefault(tag, set())
         present.update(self.fhe.CryptoContext.GetExistingEvalAutomorphismKeyIndices(tag))
 
-    def _bootstrap_setup(self, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
-        self._expander.bootstrap_setup(args)
+    def _bootstrap_setup(self, done: Finished) -> None:
+        self._expander.bootstrap_setup(done.args)
 
 
 HANDLERS: dict[Form, Handler] = {
