@@ -20,10 +20,11 @@ from penstock.program.openfhe.recorder.decrypted import DecryptedFloat, is_decry
 from penstock.program.openfhe.recorder.emission import COMPOSITES, PackageTerm, Unknown
 from penstock.program.openfhe.recorder.identity import Identities
 from penstock.program.openfhe.recorder.names import Names, name_of, stored_name
-from penstock.program.openfhe.recorder.oblivious import Digested, compare
+from penstock.program.openfhe.recorder.oblivious import compare
 from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.openfhe.recorder.plaintexts import Encoded, as_array, as_vector
 from penstock.program.openfhe.recorder.refusals import NotPackaged
+from penstock.program.package.capture import DigestSink
 from penstock.program.package.content import ConstantsInMemory, Verb
 
 
@@ -126,7 +127,7 @@ def test_a_constant_that_cannot_be_written_is_told() -> None:
 
 
 def test_equal_constants_have_one_digest() -> None:
-    sink = Digested()
+    sink = DigestSink()
     assert [sink.add(np.array(each)) for each in ([1.0, 0.0], [1.0], [2.0])] == [0, 0, 1]
     assert len(set(sink.digests.values())) == 2
 

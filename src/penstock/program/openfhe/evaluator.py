@@ -39,12 +39,8 @@ from penstock.scheme.params.secrets import SPARSE_ENCAPSULATED, SPARSE_TERNARY, 
 from penstock.scheme.traces.builder import TraceBuilder
 from penstock.scheme.traces.schema import Trace
 
-_SCALING_NAMES = {
-    Scaling.FIXED_MANUAL: "FIXEDMANUAL",
-    Scaling.FIXED_AUTO: "FIXEDAUTO",
-    Scaling.FLEXIBLE_AUTO: "FLEXIBLEAUTO",
-    Scaling.FLEXIBLE_AUTO_EXT: "FLEXIBLEAUTOEXT",
-}
+SCALING_NAMES = {scaling: scaling.value.replace("-", "").upper() for scaling in Scaling}
+"""Scaling rule -> OpenFHE's name of it."""
 _SECRET_NAMES = {
     UNIFORM_TERNARY: "UNIFORM_TERNARY",
     SPARSE_TERNARY: "SPARSE_TERNARY",
@@ -209,7 +205,7 @@ class OpenFheContext:
         wanted.SetFirstModSize(params.first_mod_bits or params.q_bits[0])
         wanted.SetScalingModSize(params.scale_bits)
         wanted.SetNumLargeDigits(params.dnum)
-        wanted.SetScalingTechnique(getattr(fhe, _SCALING_NAMES[params.scaling]))
+        wanted.SetScalingTechnique(getattr(fhe, SCALING_NAMES[params.scaling]))
         wanted.SetKeySwitchTechnique(fhe.HYBRID)
         wanted.SetSecretKeyDist(getattr(fhe, _SECRET_NAMES[params.secret]))
         # OpenFHE enforces the level that the set asks for, by its own table, on top of the set's own check.

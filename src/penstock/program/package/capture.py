@@ -85,7 +85,7 @@ class CaptureEvaluator(PlainCalls):
         self.inner = SymbolicEvaluator(params)
         self.decrypted: list[Values] = []
         self.inputs: dict[str, Values] = {}
-        self.input_digests: list[bytes] = []
+        self.input_digests: list[str] = []
         """Of the encrypted vectors, to compare two runs by; never written."""
         self._decrypts = (lambda: np.zeros(params.slots)) if decrypts is None else decrypts
         self._names: dict[str, int] = {}
@@ -249,9 +249,9 @@ def _inside(a: Operand) -> object:
     return a.cipher if isinstance(a, Captured) else a
 
 
-def _digest(values: Values) -> bytes:
+def _digest(values: Values) -> str:
     values = trimmed(values)
-    return hashlib.sha256(values.dtype.str.encode() + values.tobytes()).digest()
+    return hashlib.sha256(values.dtype.str.encode() + values.tobytes()).hexdigest()
 
 
 class ReadableSink(ConstantSink, Constants, Protocol):
@@ -262,20 +262,15 @@ class DigestSink:
     """Constants as digests alone, of vectors that go on to `sink` where there is one."""
 
     def __init__(self, sink: ConstantSink | None = None) -> None:
-        self.digests: dict[int, bytes] = {}
-        self.num_bytes = 0
-        """Of the vectors, each once, without the zeros at their ends."""
-        self._known: dict[bytes, int] = {}
-        self._sink = sink
+        self.sink = sink
+        self.digests: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
 
     def add(self, values: Values) -> int:
         digest = _digest(values)
-        number = len(self._known) if self._sink is None else self._sink.add(values)
-        if digest not in self._known:
-            self._known[digest] = number
-            self.digests[number] = digest
-            self.num_bytes += trimmed(values).nbytes
-        return self._known[digest]
+        number = self._numbers.setdefault(digest, len(self._numbers)) if self.sink is None else self.sink.add(values)
+        self.digests[number] = digest
+        return number
 
 
 class Course(PackageBuilder):

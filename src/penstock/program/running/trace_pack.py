@@ -6,12 +6,12 @@ pack continues: files that the manifest lists with the right digest are not made
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from penstock.base.runs.folder import file_digest
 from penstock.base.system.files import os_errors, write_atomic
 from penstock.base.system.outside import content_of, json_of
 from penstock.base.version import __version__
@@ -182,13 +182,7 @@ def _written(folder: Path, file: str, set_name: str, workload: str) -> Packed:
 
 def _digest(path: Path) -> str | None:
     """SHA-256 of a file; `None` if there is none."""
-    if not path.is_file():
-        return None
-    with os_errors(path, "read"), path.open("rb") as file:
-        hashed = hashlib.sha256()
-        while block := file.read(1 << 20):
-            hashed.update(block)
-    return hashed.hexdigest()
+    return file_digest(path) if path.is_file() else None
 
 
 def _stored(folder: Path) -> Pack:

@@ -105,7 +105,7 @@ def checked_set(params: CkksParameters) -> CkksParameters:
     Raises: ParamsError: it breaks one, or states other sizes than it has.
     """
     try:
-        built = spec_of(params).model_copy(update={"security": "none"}).build()
+        built = _built(params)
     except UsageError:
         raise
     except Exception as error:
@@ -119,9 +119,14 @@ def checked_set(params: CkksParameters) -> CkksParameters:
     return params
 
 
+def _built(params: CkksParameters) -> CkksParameters:
+    """The set as our own rules and tables make it."""
+    return spec_of(params).model_copy(update={"security": "none"}).build()
+
+
 def security_bits(params: CkksParameters) -> int:
     """The level of a set by our tables, whatever the set says of itself; 0: none is stated."""
-    return spec_of(params).model_copy(update={"security": "none"}).build().security_bits
+    return _built(params).security_bits
 
 
 def _limbs(rows: Sequence[RowView]) -> dict[str, int]:

@@ -16,6 +16,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.runs.folder import file_digest
+from penstock.base.system.files import FileError
 from penstock.program.openfhe.recorder.decrypted import is_decrypted, marked, unmarked
 from penstock.program.openfhe.recorder.functions import replace_functions
 from penstock.program.openfhe.recorder.identity import Identities, Known
@@ -41,7 +43,6 @@ _CIPHERTEXT_EDITS = ("SetScalingFactor", "SetScalingFactorInt", "SetSlots")
 class Tapped(Protocol):
     """What the tap does for a capture."""
 
-    recordings: dict[int, Recording | None]
     identities: Identities[Known]
 
     def recording_of(self, cc: CryptoContext) -> Recording | None:
@@ -75,7 +76,7 @@ class Capture:
         replaced(
             fhe.CryptoContext, "MakeCKKSPackedPlaintext", self._encoding(fhe.CryptoContext.MakeCKKSPackedPlaintext)
         )
-        replaced(fhe.Plaintext, "SetLength", self._shortening(fhe.Plaintext.SetLength))
+        replaced(fhe.Plaintext, "SetLength", self._editing(fhe.Plaintext.SetLength, self._shorten))
         for name in _READS:
             replaced(fhe.Plaintext, name, self._reading(getattr(fhe.Plaintext, name)))
         for name in _EDITS:
@@ -137,16 +138,10 @@ class Capture:
                 return packaging, known
         return None
 
-    def _shortening(self, original: Method) -> Method:
-        @functools.wraps(original)
-        def method(plaintext: Plaintext, *args: Argument, **kwargs: Argument) -> object:
-            result = original(plaintext, *args, **kwargs)
-            known = self._known(plaintext)
-            if known is not None:
-                known[0].shorten(known[1], plaintext.GetLength())
-            return result
-
-        return method
+    def _shorten(self, plaintext: Plaintext) -> None:
+        known = self._known(plaintext)
+        if known is not None:
+            known[0].shorten(known[1], plaintext.GetLength())
 
     def _reading(self, original: Method) -> Method:
         @functools.wraps(original)
@@ -166,11 +161,11 @@ class Capture:
         if known is not None:
             known[1].values = None
 
-    def _editing(self, original: Method, forget: Callable[[object], None]) -> Method:
+    def _editing(self, original: Method, then: Callable[[object], None]) -> Method:
         @functools.wraps(original)
         def method(thing: object, *args: Argument, **kwargs: Argument) -> object:
             result = original(thing, *args, **kwargs)
-            forget(thing)
+            then(thing)
             return result
 
         return method
@@ -230,11 +225,7 @@ def _digest(content: str | bytes) -> str:
 
 def _file_digest(path: str) -> str:
     """Of a file's content; of nothing where it cannot be read, which the library says itself."""
-    digest = hashlib.sha256()
     try:
-        with Path(path).open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError:
+        return file_digest(Path(path))
+    except FileError:
         return ""
-    return digest.hexdigest()

@@ -5,7 +5,6 @@ python -m penstock.program.openfhe.recorder.oblivious OUT SCRIPT [ARGS…]    # 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -16,13 +15,13 @@ from pathlib import Path
 from penstock.base.system.files import os_errors
 from penstock.base.system.temporary import temporary_folder
 from penstock.base.types import Row, Rows
-from penstock.program.evaluator.protocol import Values
 from penstock.program.openfhe.recorder.behind import Behind
 from penstock.program.openfhe.recorder.packaging import Packaging
 from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.openfhe.recorder.refusals import NotPackaged
 from penstock.program.openfhe.recorder.script import ScriptRun, run_script
-from penstock.program.package.content import SHAPES, ConstantSink, trimmed
+from penstock.program.package.capture import DigestSink
+from penstock.program.package.content import SHAPES
 
 Fingerprint = Rows
 """One entry an instruction: its place, and by name each thing that must be equal in two runs."""
@@ -32,31 +31,15 @@ _RULE = (
 )
 
 
-class Digested:
-    """A sink that knows the digest of each constant. Without another sink it keeps nothing else."""
-
-    def __init__(self, sink: ConstantSink | None = None) -> None:
-        self.sink = sink
-        self.digests: dict[int, str] = {}
-        self._numbers: dict[str, int] = {}
-
-    def add(self, values: Values) -> int:
-        values = trimmed(values)
-        digest = hashlib.sha256(values.dtype.str.encode() + values.tobytes()).hexdigest()
-        number = self._numbers.setdefault(digest, len(self._numbers)) if self.sink is None else self.sink.add(values)
-        self.digests[number] = digest
-        return number
-
-
 def fingerprint(packaging: Packaging) -> Fingerprint:
-    """The fingerprint of a package whose sink is `Digested`.
+    """The fingerprint of a package whose sink is a `DigestSink`.
 
     Of values that are encrypted after a decryption it has a digest, since they may have been computed from decrypted
     ones. It is compared and not kept.
     """
     made = packaging.collected()
     sink = packaging.constants.sink if isinstance(packaging.constants, Behind) else packaging.constants
-    digests = sink.digests if isinstance(sink, Digested) else {}
+    digests = sink.digests if isinstance(sink, DigestSink) else {}
     entries = []
     for call, place in zip(made.instructions, packaging.places, strict=True):
         entry: Row = {"call": [call.verb.value, list(call.operands)], "place": str(place)}
@@ -167,7 +150,7 @@ def compare(first: Fingerprint, second: Fingerprint, *, ended: str = "") -> None
 
 def main(out: str, script: str, *args: str) -> int:
     """The second run: its fingerprints go to a file."""
-    run = run_script(Path(script), args, sinks=lambda number: Digested(), other_inputs=True)
+    run = run_script(Path(script), args, sinks=lambda number: DigestSink(), other_inputs=True)
     ended = next((recording.ended for recording in run.recordings if recording.ended), "")
     Path(out).write_text(json.dumps({"packages": fingerprints(run), "ended": ended}), encoding="utf-8")
     return run.exit_code

@@ -9,10 +9,10 @@ from pathlib import Path
 from penstock.base.system.files import check_target
 from penstock.errors import PenstockError
 from penstock.program.openfhe.recorder.behind import Behind
-from penstock.program.openfhe.recorder.oblivious import Digested
 from penstock.program.openfhe.recorder.packaging import Packaging
 from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.openfhe.recorder.script import ScriptRun
+from penstock.program.package.capture import DigestSink
 from penstock.program.package.content import ConstantSink, Package
 from penstock.program.package.file import PackageFile
 
@@ -43,7 +43,7 @@ class PackageFiles:
     def sink(self, number: int) -> ConstantSink:
         """Return a new sink for the constants of a package."""
         file = self._file(number)
-        return self._opened.enter_context(Behind(Digested(file) if self._verify else file))
+        return self._opened.enter_context(Behind(DigestSink(file) if self._verify else file))
 
     def write(self, run: ScriptRun) -> tuple[list[WrittenPackage], list[PenstockError]]:
         """The packages of a run, each in its file, and why others are none."""

@@ -6,15 +6,12 @@ Values that a script encrypts are never kept: a plaintext's values reach the pac
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FrameType
 
 import numpy as np
 
-from penstock.base.system.host import installed_version
-from penstock.base.version import __version__
 from penstock.errors import PenstockError
 from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
@@ -25,7 +22,7 @@ from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.names import Names, name_of, stored_name
 from penstock.program.openfhe.recorder.observed import OBSERVED
 from penstock.program.openfhe.recorder.plaintexts import Encoded, as_vector
-from penstock.program.openfhe.recorder.recording import Recording
+from penstock.program.openfhe.recorder.recording import Recording, versions
 from penstock.program.openfhe.recorder.refusals import DECRYPTED, OUTSIDE, CallSite, NotPackaged, Refused, place_of
 from penstock.program.openfhe.recorder.stated import Stated
 from penstock.program.openfhe.types import Arguments, Ciphertext, Numeric, Plaintext
@@ -417,16 +414,7 @@ class Packaging:
         if constants is None:
             constants = self.constants if isinstance(self.constants, ConstantsInMemory) else ConstantsInMemory()
         params = replace(self.params, slots=self._slots or self.params.slots, bootstrap=self._plan)
-        made = self.builder.unkeyed(
-            self.name,
-            params,
-            constants,
-            provenance={
-                "penstock": __version__,
-                "python": platform.python_version(),
-                "openfhe": installed_version("openfhe") or "unknown",
-            },
-        )
+        made = self.builder.unkeyed(self.name, params, constants, provenance=versions())
         if not made.outputs:
             raise NotPackaged(f"{self.name}: nothing is decrypted, so the package has no output: decrypt the results")
         run = Stated(self._settled(made))

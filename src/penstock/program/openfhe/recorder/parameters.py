@@ -7,18 +7,14 @@ import math
 from types import ModuleType
 
 from penstock.errors import UsageError
+from penstock.program.openfhe.evaluator import SCALING_NAMES
 from penstock.program.openfhe.types import CryptoContext, Serialized
-from penstock.scheme.params.ckks import CkksParameters, Scaling
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.primes import nominal_bits, openfhe_p_primes
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.params.security import security_level
 
-_SCALING = {
-    "FIXEDMANUAL": Scaling.FIXED_MANUAL,
-    "FIXEDAUTO": Scaling.FIXED_AUTO,
-    "FLEXIBLEAUTO": Scaling.FLEXIBLE_AUTO,
-    "FLEXIBLEAUTOEXT": Scaling.FLEXIBLE_AUTO_EXT,
-}
+_SCALING = {name: scaling for scaling, name in SCALING_NAMES.items()}
 
 
 class NotRecordable(UsageError):

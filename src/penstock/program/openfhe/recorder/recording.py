@@ -30,6 +30,12 @@ _MULT, _MULT_PLAIN, _MULT_NO_RELIN = OpKind.MULT, OpKind.MULT_PLAIN, OpKind.MULT
 Handler = Callable[["Recording", Finished], None]
 
 
+def versions() -> dict[str, str]:
+    """Of what makes a recording."""
+    openfhe = installed_version("openfhe") or "unknown"
+    return {"penstock": __version__, "python": platform.python_version(), "openfhe": openfhe}
+
+
 class Observer(Protocol):
     """Sees every call, before and after it becomes a row. It never raises."""
 
@@ -100,11 +106,7 @@ class Recording:
                 workload=self.workload,
                 params=self.params.to_dict(),
                 reading="record",
-                versions={
-                    "penstock": __version__,
-                    "python": platform.python_version(),
-                    "openfhe": installed_version("openfhe") or "unknown",
-                },
+                versions=versions(),
                 notes=tuple(self._notes()),
             )
             return self.builder.finish(meta)
