@@ -9,6 +9,7 @@ import pytest
 
 from penstock.scheme.params.spec import CkksSpec
 from support.client_pair import Sides, phase_of, rows_of, without_rows
+from support.openfhe_key import write_openfhe_key
 
 SETS = {
     "flexible-auto": {"scaling": "flexible-auto"},
@@ -149,12 +150,12 @@ def test_keys_have_openfhes_bytes_around_their_words(sides):
     theirs = sides.bytes(sides.cc.EvalAutomorphismKeyGen(sides.openfhe.secret_key, [element]))
     sides.fhe.CryptoContext.ClearEvalAutomorphismKeys()
     path = sides.folder / "ours.key"
-    sides.ours.write_openfhe_key(f"rot:{element}", path)
+    write_openfhe_key(sides.ours, f"rot:{element}", path)
     assert without_rows(path.read_bytes(), n, moduli) == without_rows(theirs, n, moduli)
     sides.cc.EvalMultKeyGen(sides.openfhe.secret_key)
     theirs = sides.bytes(sides.cc.GetEvalMultKeyVector(sides.ours.tag)[0])
     sides.fhe.ClearEvalMultKeys()
-    sides.ours.write_openfhe_key("relin", path)
+    write_openfhe_key(sides.ours, "relin", path)
     assert without_rows(path.read_bytes(), n, moduli) == without_rows(theirs, n, moduli)
     assert len(rows_of(path.read_bytes(), n, moduli)) == 2 * sides.params.dnum
 

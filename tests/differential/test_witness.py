@@ -19,6 +19,7 @@ from penstock.program.package.file import PackageFile
 from penstock.runtime.keystore import KeyStore
 from penstock.scheme.params import catalogue
 from support import witness
+from support.openfhe_key import write_openfhe_key
 
 client = pytest.importorskip("penstock.runtime.client")
 expand = pytest.importorskip("penstock_client").expand
@@ -68,7 +69,7 @@ class Owner:
     def key(self, name: str) -> tuple[list[witness.Row], list[witness.Row], list[int]]:
         """The rows of A and of B, digit by digit, and the moduli of Q and P."""
         path = self.folder / "one.key"
-        self.pair.write_openfhe_key(name, path)
+        write_openfhe_key(self.pair, name, path)
         rows = witness.rows_of(path.read_bytes(), self.params.ring_dim)
         path.unlink()
         moduli = list(dict.fromkeys(modulus for modulus, _ in rows))

@@ -12,6 +12,7 @@ from penstock.program.openfhe.evaluator import OpenFheContext, load_openfhe
 from penstock.runtime.client import KeyPair
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.primes import openfhe_primes
+from support.openfhe_key import write_openfhe_key
 
 
 class Sides:
@@ -62,7 +63,7 @@ class Sides:
     def our_key(self, key: str) -> Any:
         """A key that ours made, as OpenFHE's object: an EvalKeyMap, or the relinearization key."""
         path = self.folder / "one.key"
-        self.ours.write_openfhe_key(key, path)
+        write_openfhe_key(self.ours, key, path)
         if key == "relin":
             made, read = self.fhe.DeserializeEvalKey(str(path), self.fhe.BINARY)
         else:

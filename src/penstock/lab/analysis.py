@@ -191,20 +191,12 @@ def _fit(run: RunFolder, trace: Trace, threads: int) -> Machine:
     run.note_artifact(path.name)
     if run.has_stage("fit"):  # only the file was gone; it is the same again
         return cpu
-    rows = []
-    for error in cpu.fit.errors if cpu.fit else ():
-        for statistic in ("mean_abs", "median_abs", "p90_abs", "worst_abs", "bias"):
-            rows.append(
-                row_of(
-                    "fit_error",
-                    getattr(error, statistic),
-                    "1",
-                    "predicted",
-                    machine=THIS_CPU,
-                    kind=error.kind,
-                    note=statistic,
-                )
-            )
+    errors = cpu.fit.errors if cpu.fit else ()
+    rows = [
+        row_of("fit_error", getattr(error, of), "1", "predicted", machine=THIS_CPU, kind=error.kind, note=of)
+        for error in errors
+        for of in ("mean_abs", "median_abs", "p90_abs", "worst_abs", "bias")
+    ]
     rows += _predicted_rows(trace, cpu)
     run.append_rows("fit", rows)
     for warning in cpu.fit.warnings if cpu.fit else ():
@@ -340,6 +332,10 @@ def tidy_rows(results: Sequence[Row], trace: Trace, tiers: Sequence[Tier], price
 # The headline.
 
 
+_CHECKED = ("max_abs_error", "tolerance", "accuracy_clear", "accuracy_encrypted", "chance_accuracy")
+"""Numbers of a run's check that the headline repeats, where it has them."""
+
+
 def headline(run: RunFolder, trace: Trace) -> Row:
     """The numbers that answer the question, from a run's stored rows."""
     totals = summary(trace)
@@ -372,25 +368,16 @@ def headline(run: RunFolder, trace: Trace) -> Row:
     return {
         "run_folder": str(run.path),
         "report": str(run.report_path),
-        "workload": totals["workload"],
-        "size": totals["size"],
-        "params": totals["params"],
+        **{name: totals[name] for name in ("workload", "size", "params")},
         "reading": trace.meta.reading,
         "security_bits": totals["security_bits"],
-        "num_operations": totals["num_operations"],
-        "num_keys": totals["num_keys"],
-        "key_bytes_unique": totals["key_bytes_unique"],
-        "key_bytes_touched": totals["key_bytes_touched"],
+        **{name: totals[name] for name in ("num_operations", "num_keys", "key_bytes_unique", "key_bytes_touched")},
         "measured_s": measured.get("wall_s"),
         "setup_s": measured.get("setup_s"),
         "peak_rss_bytes": int(measured["peak_rss_bytes"]) if measured.get("peak_rss_bytes") else None,
         "passed": check.get("passed"),
         "rules": check.get("rules", []),
-        "max_abs_error": check.get("max_abs_error"),
-        "tolerance": check.get("tolerance"),
-        "accuracy_clear": check.get("accuracy_clear"),
-        "accuracy_encrypted": check.get("accuracy_encrypted"),
-        "chance_accuracy": check.get("chance_accuracy"),
+        **{name: check.get(name) for name in _CHECKED},
         "fit_mean_abs_error": errors.get("mean_abs"),
         "fit_bias": errors.get("bias"),
         "simulated": simulated,

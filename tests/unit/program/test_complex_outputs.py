@@ -9,8 +9,7 @@ import numpy as np
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.package.builder import PackageBuilder
 from penstock.program.package.content import ConstantsInMemory, Input, Output, Verb
-from penstock.program.package.file import open_package, write_package
-from penstock.program.package.imaginary import complex_outputs
+from penstock.program.package.file import complex_outputs, open_package, write_package
 from support.small_packages import PARAMS
 
 

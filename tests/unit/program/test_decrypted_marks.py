@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.program.openfhe.recorder.decrypted import is_decrypted, marked
-from penstock.program.openfhe.recorder.functions import replace_functions
+from penstock.program.openfhe.recorder.decrypted import is_decrypted, marked, replace_functions
 from penstock.program.openfhe.recorder.observed import OBSERVED
 from penstock.program.openfhe.recorder.others import other_values
 

@@ -348,10 +348,6 @@ class Course(PackageBuilder):
             frame = frame.f_back  # type: ignore[assignment]
         return 0
 
-    def shorten_outputs(self, lengths: Sequence[int]) -> None:
-        """Outputs hold that many values each."""
-        self._outputs = [Output(output.name, length) for output, length in zip(self._outputs, lengths, strict=True)]
-
 
 def _path(scopes: Sequence[Scope], scope: int) -> tuple[str, ...]:
     names = []
@@ -397,7 +393,8 @@ def capture(
             )
     if not second.decrypted:
         raise UsageError(f"'{name}' decrypts nothing, so that it has no output: end it with ev.decrypt(result)")
-    course.shorten_outputs(returned_lengths(returned, second.decrypted))
+    for output, length in enumerate(returned_lengths(returned, second.decrypted)):
+        course.shorten(output, length)
     made = course.finish(name, params, sink, description=description, provenance=provenance)
     return replace(made, noise=stated_noise(made, first.inputs))
 

@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from penstock.errors import ParamsError
 from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.protocol import Plain
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.package.content import SHAPES, Input, Instruction, Package, Verb
-from penstock.program.package.replay import PackageReplay, no_vectors
+from penstock.program.package.replay import PackageReplay, blank_inputs, no_vectors, trace_of
 from penstock.scheme.params.ckks import CkksParameters
-from penstock.scheme.traces.schema import TraceMeta
 
 _FACTORS = {verb for verb, row in SHAPES.items() if row.is_product or row.argument == "series"}
 _FACTORS |= {Verb.WEIGHTED_SUM, Verb.BOOTSTRAP}
@@ -64,8 +61,8 @@ class _Dry(PackageReplay):
     """Instructions one by one on a symbolic evaluator; constants are not read."""
 
     def __init__(self, package: Package, inputs: Sequence[Input], params: CkksParameters) -> None:
-        given = {given_input.name: np.zeros(given_input.length) for given_input in inputs}
-        super().__init__(SymbolicEvaluator(params), replace(package, params=params, inputs=tuple(inputs)), given)
+        changed = replace(package, params=params, inputs=tuple(inputs))
+        super().__init__(SymbolicEvaluator(params), changed, blank_inputs(inputs))
         self.made = 0
 
     def plain(self, number: int) -> Plain:
@@ -117,13 +114,12 @@ class Derivation:
             first += call.results
         ev = self._after.ev
         assert isinstance(ev, SymbolicEvaluator)
-        trace = ev.builder.finish(TraceMeta(workload=package.name, params=self.params.to_dict(), reading="trace"))
         return replace(
             package,
             params=self.params,
             inputs=tuple(self._inputs),
             instructions=self._made,
-            keys=trace.view().key_limbs(),
+            keys=trace_of(ev, package.name).view().key_limbs(),
             noise=None,
         )
 

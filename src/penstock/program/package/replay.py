@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -180,8 +180,18 @@ def no_vectors() -> Values:
 def trace_package(package: Package) -> Trace:
     """The trace of a package at its parameters, without cryptography."""
     ev = SymbolicEvaluator(package.params)
-    run_package(ev, package, {vector.name: np.zeros(vector.length) for vector in package.inputs})
-    return ev.builder.finish(TraceMeta(workload=package.name, params=package.params.to_dict(), reading="trace"))
+    run_package(ev, package, blank_inputs(package.inputs))
+    return trace_of(ev, package.name)
+
+
+def trace_of(ev: SymbolicEvaluator, program: str) -> Trace:
+    """What an evaluator has recorded of a program."""
+    return ev.builder.finish(TraceMeta(workload=program, params=ev.params.to_dict(), reading="trace"))
+
+
+def blank_inputs(inputs: Iterable[Input]) -> dict[str, Values]:
+    """Zeros for a run without cryptography."""
+    return {vector.name: np.zeros(vector.length) for vector in inputs}
 
 
 def with_keys(package: Package) -> Package:

@@ -313,23 +313,23 @@ def series_of(params: CkksParameters, limbs: int, kinds: tuple[str, ...]) -> Pac
     True
     """
     for (lower, upper), (every, first) in product(_INTERVALS, ((1, 0), (2, 1), (2, 0))):
-
-        def of(
-            degree: int, lower: float = lower, upper: float = upper, every: int = every, first: int = first
-        ) -> PackageSeries:
-            kept = {*range(first, degree + 1, every), degree}
-            return PackageSeries(tuple(1.0 / (k + 2) if k in kept else 0.0 for k in range(degree + 1)), lower, upper)
-
         # Nearly as many steps as terms: the degree is near where their number is right.
         low, high = 1, MOST_DEGREE
         while low < high:
             middle = (low + high) // 2
-            steps = _steps(params, limbs, of(middle))
+            steps = _steps(params, limbs, _some_series(middle, every, first, lower, upper))
             low, high = (middle + 1, high) if steps is not None and len(steps) < len(kinds) else (low, middle)
         for degree in range(max(1, low - _NEAR), low + _NEAR):
-            if _steps(params, limbs, of(degree)) == list(kinds):
-                return of(degree)
+            series = _some_series(degree, every, first, lower, upper)
+            if _steps(params, limbs, series) == list(kinds):
+                return series
     return None
+
+
+def _some_series(degree: int, every: int, first: int, lower: float, upper: float) -> PackageSeries:
+    """A series with terms of degrees `every` apart from the first on, and of the last degree."""
+    kept = {*range(first, degree + 1, every), degree}
+    return PackageSeries(tuple(1.0 / (k + 2) if k in kept else 0.0 for k in range(degree + 1)), lower, upper)
 
 
 def _steps(params: CkksParameters, limbs: int, series: PackageSeries) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""The module `penstock_client`, and its errors as those of penstock."""
+"""The module `penstock_client`: its values, and its errors as those of penstock."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from penstock.base.system import remedy
 from penstock.base.system.files import FileError
 from penstock.base.version import __version__
 from penstock.errors import CapabilityMissing, KeyPairDamaged, KeyPairRefused, ParamsError, PenstockError
+from penstock.program.evaluator.protocol import Values, check_real, padded
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.primes import openfhe_primes
 
@@ -85,3 +88,13 @@ def client_errors(path: Path | None = None) -> Iterator[None]:
         if path is None:
             raise
         raise FileError(path, "read or write", error) from error
+
+
+def encodable(values: Any, slots: int) -> Values:
+    """A contiguous vector of complex numbers without imaginary parts, (slots,), zeros at the end.
+
+    Raises: PenstockError: a vector with imaginary parts; as `padded`.
+    """
+    given = padded(values, slots)
+    check_real(given)
+    return np.ascontiguousarray(given, dtype=np.complex128)

@@ -16,10 +16,9 @@ from penstock.base.system.temporary import temporary_folder
 from penstock.errors import KeyPairDamaged, KeyPairRefused, PenstockError, UsageError
 from penstock.program.evaluator.flooding import QUERIES, STATISTICAL_BITS
 from penstock.program.evaluator.protocol import Values, padded
-from penstock.runtime.client.engine import client_errors, make_ring
+from penstock.runtime.client.engine import client_errors, encodable, make_ring
 from penstock.runtime.client.shared_count import FILE as SHARED_FILE
 from penstock.runtime.client.shared_count import SharedCount
-from penstock.runtime.client.values import encodable
 from penstock.runtime.keystore import KeyStore, parameter_digest
 from penstock.runtime.keystore.pairs import PAIRS
 from penstock.scheme.params.ckks import CkksParameters
@@ -379,15 +378,6 @@ class KeyPair:
                 store.import_segment(path, tenant=tenant)
                 path.unlink()
         return len(missing)
-
-    def write_openfhe_key(self, key: str, path: Path) -> None:
-        """Make a whole evaluation key and write it as OpenFHE does: a map of one, or the key of products.
-
-        `DeserializeEvalKeyMap` and `DeserializeEvalKey` read them.
-        """
-        made = self.generate_key(key, seeded=False)
-        with client_errors(path):
-            self._ring.key_to_openfhe(made, str(path))
 
 
 _REMEDY = "put the right file back; or remove the folder, and what was made with that pair, and begin anew"

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.program.evaluator.protocol import Values
-from penstock.runtime.client.engine import client_errors, make_ring
-from penstock.runtime.client.values import encodable
+from penstock.runtime.client.engine import client_errors, encodable, make_ring
 from penstock.runtime.keystore.pairs import PAIRS
 from penstock.scheme.params.ckks import CkksParameters
 

@@ -21,10 +21,9 @@ from penstock.program.evaluator.headers import Header, HeadersEvaluator
 from penstock.program.evaluator.noise import NoiseModel
 from penstock.program.evaluator.protocol import Values
 from penstock.program.package.content import Noise, Package, Verb
-from penstock.program.package.file import open_package
-from penstock.program.package.imaginary import complex_outputs
+from penstock.program.package.file import complex_outputs, open_package
 from penstock.program.package.noise import bounded, clear_results, output_names
-from penstock.program.package.replay import checked_inputs, run_package
+from penstock.program.package.replay import blank_inputs, checked_inputs, run_package
 from penstock.runtime.keystore import parameter_digest
 from penstock.scheme.params.ckks import CkksParameters
 
@@ -217,7 +216,7 @@ def _in_file(path: Path, state: tuple[int, ...]) -> ProgramResults:
 
 def _results_of(package: Package) -> ProgramResults:
     ev = HeadersEvaluator(package.params)
-    run_package(ev, package, {vector.name: np.zeros(vector.length) for vector in package.inputs})
+    run_package(ev, package, blank_inputs(package.inputs))
     lengths = {output.name: output.length for output in package.outputs}
     kept = complex_outputs(package)
     return ProgramResults(

@@ -16,8 +16,7 @@ from penstock.base.units import WORD_BYTES
 from penstock.errors import PenstockError
 from penstock.lab.prediction.prediction import predict
 from penstock.program.evaluator.tally import tally_of
-from penstock.program.package.file import check_package
-from penstock.program.package.imaginary import complex_outputs
+from penstock.program.package.file import check_package, complex_outputs
 from penstock.scheme.machines import load_machine
 from penstock.service.work.programs import plan_program
 

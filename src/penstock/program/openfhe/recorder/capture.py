@@ -18,8 +18,7 @@ import numpy.typing as npt
 
 from penstock.base.runs.folder import file_digest
 from penstock.base.system.files import FileError
-from penstock.program.openfhe.recorder.decrypted import is_decrypted, marked, unmarked
-from penstock.program.openfhe.recorder.functions import replace_functions
+from penstock.program.openfhe.recorder.decrypted import is_decrypted, marked, replace_functions, unmarked
 from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.observed import OBSERVED
 from penstock.program.openfhe.recorder.others import other_values

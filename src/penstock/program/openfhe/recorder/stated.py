@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.package.content import Instruction, Package
-from penstock.program.package.replay import PackageReplay
-from penstock.scheme.traces.schema import TraceMeta
+from penstock.program.package.replay import PackageReplay, blank_inputs, trace_of
 
 
 class Stated(PackageReplay):
@@ -20,7 +17,7 @@ class Stated(PackageReplay):
 
     def __init__(self, package: Package) -> None:
         self.symbolic = SymbolicEvaluator(package.params)
-        super().__init__(self.symbolic, package, {vector.name: np.zeros(vector.length) for vector in package.inputs})
+        super().__init__(self.symbolic, package, blank_inputs(package.inputs))
         self.done = 0
         self._states: list[ScaleState | None] = []
 
@@ -32,8 +29,5 @@ class Stated(PackageReplay):
 
     def stated(self) -> Package:
         package = self.package
-        trace = self.symbolic.builder.finish(
-            TraceMeta(workload=package.name, params=package.params.to_dict(), reading="trace")
-        )
         stated = [call._replace(state=state) for call, state in zip(package.instructions, self._states, strict=True)]
-        return replace(package, instructions=stated, keys=trace.view().key_limbs())
+        return replace(package, instructions=stated, keys=trace_of(self.symbolic, package.name).view().key_limbs())
