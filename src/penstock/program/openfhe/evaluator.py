@@ -163,38 +163,41 @@ class OpenFheContext:
                 made = cls(params, context, pair.publicKey, pair.secretKey, setup_s=setup, held=held)
             else:
                 made = cls(params, context, *client_keys(context), setup_s=setup, held=held)
-            secret = made.secret_key
-            bootstrap = set(bootstrap)
-            if relinearize:
-                context.EvalMultKeyGen(secret)
-            steps = sorted(set(rotation_steps))
             if key_folder is not None:
                 made.paged = PagedKeys(fhe, context, key_folder, key_budget_bytes)
-                made.paged.generate(secret, steps)
-            if bootstrap:
-                assert params.bootstrap is not None
-                if params.bootstrap.order == "stc-first":
-                    raise ParamsError(
-                        f"set '{params.name}' bootstraps with SlotsToCoeffs first, and OpenFHE ends with it: take the "
-                        "native reading, or order 'stc-last'"
-                    )
-                budget = [params.bootstrap.cts_stages, params.bootstrap.stc_stages]
-                # Keys that are there stay: the first number of slots draws the ephemeral secret of all.
-                for slots in sorted(bootstrap):
-                    context.EvalBootstrapSetup(budget, [0, 0], slots)
-                    context.EvalBootstrapKeyGen(secret, slots)
-            if made.paged is not None:
-                if bootstrap:
-                    made.paged.adopt_bootstrap(context.GetEvalAutomorphismKeyMap(secret.GetKeyTag()))
-            elif steps:
-                context.EvalRotateKeyGen(secret, steps)
-            if conjugate:
-                # Bootstrapping has made this key already, and making it again would give an empty map.
-                if not bootstrap:
-                    context.EvalAutomorphismKeyGen(secret, [2 * params.ring_dim - 1])
-                made.automorphism_keys = context.GetEvalAutomorphismKeyMap(secret.GetKeyTag())
+            made._make_keys(sorted(set(rotation_steps)), relinearize, conjugate, sorted(set(bootstrap)))
             setup["keys_s"] = time.perf_counter() - started
         return made
+
+    def _make_keys(self, steps: list[int], relinearize: bool, conjugate: bool, bootstrap: list[int]) -> None:
+        """Raises: as `create`."""
+        context, secret, params = self.context, self.secret_key, self.params
+        if relinearize:
+            context.EvalMultKeyGen(secret)
+        if self.paged is not None:
+            self.paged.generate(secret, steps)
+        if bootstrap:
+            assert params.bootstrap is not None
+            if params.bootstrap.order == "stc-first":
+                raise ParamsError(
+                    f"set '{params.name}' bootstraps with SlotsToCoeffs first, and OpenFHE ends with it: take the "
+                    "native reading, or order 'stc-last'"
+                )
+            budget = [params.bootstrap.cts_stages, params.bootstrap.stc_stages]
+            # Keys that are there stay: the first number of slots draws the ephemeral secret of all.
+            for slots in bootstrap:
+                context.EvalBootstrapSetup(budget, [0, 0], slots)
+                context.EvalBootstrapKeyGen(secret, slots)
+        if self.paged is not None:
+            if bootstrap:
+                self.paged.adopt_bootstrap(context.GetEvalAutomorphismKeyMap(secret.GetKeyTag()))
+        elif steps:
+            context.EvalRotateKeyGen(secret, steps)
+        if conjugate:
+            # Bootstrapping has made this key already, and making it again would give an empty map.
+            if not bootstrap:
+                context.EvalAutomorphismKeyGen(secret, [2 * params.ring_dim - 1])
+            self.automorphism_keys = context.GetEvalAutomorphismKeyMap(secret.GetKeyTag())
 
     @staticmethod
     def _context(fhe: ModuleType, params: CkksParameters) -> CryptoContext:

@@ -6,9 +6,7 @@ is sent, repeated or asked for because a decryption failed.
 
 from __future__ import annotations
 
-import re
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,13 +18,13 @@ import numpy as np
 from penstock.base.system.files import WouldOverwrite, os_errors, remove_dead, unfinished_folder, write_atomic
 from penstock.base.system.web import ServiceError, Token, Web
 from penstock.base.types import Row, Rows
-from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
+from penstock.errors import CheckFailed, ParamsError, UsageError
 from penstock.program.evaluator.flooding import QUERIES, STATISTICAL_BITS
 from penstock.program.evaluator.protocol import Values
-from penstock.program.package.noise import size_in_eighths
 from penstock.runtime.client.described import DeployedProgram, NeededKeys, needed_of, program_of
+from penstock.runtime.client.jobs import BegunJobs, checked_job
 from penstock.runtime.client.journal import Journal, Record
-from penstock.runtime.client.known_package import digest_in, package_of, results_of, told_by
+from penstock.runtime.client.known_package import package_of, results_of, told_by
 from penstock.runtime.client.pair import FILES, OWNER, SHARED, KeyPair
 from penstock.runtime.client.shared_count import SharedCount
 from penstock.runtime.client.uploads import OnBytes, Uploads, digest_of
@@ -37,16 +35,11 @@ from penstock.scheme.params.ckks import CkksParameters
 JOURNAL = "journal.jsonl"
 EVALUATION = "evaluation"
 """Folder of the evaluation keys inside a pair's."""
-JOBS = "jobs"
-"""Folder of the jobs' ciphertexts inside a pair's."""
 ENDED = ("done", "failed", "cancelled", "expired")
 """States in which a job stays."""
 LONGEST_POLL_S = 20.0
 _HEAD_BYTES = 1 << 20
 """Of a result besides its rows; more is none."""
-_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_SAME = 1e-3
-"""Inputs of a job that goes on differ from the first ones by at most this share."""
 
 OnKey = Callable[[str, int, int], None]
 """Called with a key, how many are there, and how many there will be."""
@@ -127,7 +120,7 @@ class Service:
         if journal.path is not None:
             # A set that no client has keys for has no results either.
             with suppress(ParamsError):
-                journal.note("deployed", self._job_key(name), package=told_by(package, sha256))
+                journal.note("deployed", self._jobs.key(name), package=told_by(package, sha256))
         return deployed
 
     # Keys
@@ -239,15 +232,15 @@ class Service:
         self._require_secure(program)
         values = program.checked(inputs)
         pair = self._open_pair(program.params)
-        known = package_of(program, package, self._journal.get("deployed", self._job_key(name)))
-        job, record = self._prepared(program, values, pair, job, known)
+        known = package_of(program, package, self._journal.get("deployed", self._jobs.key(name)))
+        job, record = self._jobs.prepared(program, values, pair, job, known)
         if record["state"] != "prepared":
             return job
         total = sum(upload["bytes"] for upload in record["inputs"].values())
         before, uploads = 0, Uploads(self._web, self._journal)
         for upload in record["inputs"].values():
             report = _in_all(on_bytes, before, total)
-            path = self._job_folder(job) / upload["file"]
+            path = self._jobs.folder(job) / upload["file"]
             uploads.send(path, "input", digest=(upload["sha256"], upload["bytes"]), on_bytes=report)
             before += upload["bytes"]
         sent = {input_name: upload["sha256"] for input_name, upload in record["inputs"].items()}
@@ -257,7 +250,7 @@ class Service:
         if deadline_s is not None:
             request["deadline_s"] = deadline_s
         self._web.ask("POST", "/v1/jobs", request)
-        self._journal.note("job", self._job_key(job), state="accepted")
+        self._journal.note("job", self._jobs.key(job), state="accepted")
         return job
 
     def prepare(self, name: str, inputs: Mapping[str, Values], folder: Path) -> dict[str, Path]:
@@ -282,7 +275,7 @@ class Service:
         end = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             poll_s = LONGEST_POLL_S if end is None else min(LONGEST_POLL_S, max(0.0, end - time.monotonic()))
-            path = f"/v1/jobs/{quote(_checked_job(job), safe='')}?wait={poll_s:.3f}"
+            path = f"/v1/jobs/{quote(checked_job(job), safe='')}?wait={poll_s:.3f}"
             asked = time.monotonic()
             status = self._web.ask("GET", path, wait_s=poll_s).content
             if status.get("state") in ENDED:
@@ -311,7 +304,8 @@ class Service:
         Raises: CheckFailed: the job has not computed. UsageError: a job of another folder, or of another package.
                 PenstockError: a result does not decrypt. The others as of `KeyPair.decrypt`.
         """
-        key = self._job_key(_checked_job(job))
+        checked_job(job)
+        key = self._jobs.key(job)
         record = self._journal.get("job", key)
         if record is None:
             raise UsageError(f"job '{job}' was not submitted from {self.folder}: name the folder that it came from")
@@ -324,15 +318,15 @@ class Service:
             most = _HEAD_BYTES + 2 * params.ciphertext_bytes(params.num_q, 3)
             for at, name in enumerate(record["outputs"]):
                 path = f"/v1/jobs/{quote(job, safe='')}/outputs/{quote(name, safe='')}"
-                self._web.download(path, self._job_folder(job) / f"output-{at}.ct", most_bytes=most)
+                self._web.download(path, self._jobs.folder(job) / f"output-{at}.ct", most_bytes=most)
             self._journal.note("job", key, state="fetched")
             for upload in record["inputs"].values():
-                (self._job_folder(job) / upload["file"]).unlink(missing_ok=True)
+                (self._jobs.folder(job) / upload["file"]).unlink(missing_ok=True)
         pair = self._open_pair(CkksParameters.from_dict(record["params"]))
         program = results_of(job, record, package, is_shared=result_for == SHARED)
         values = {}
         for at, (name, length) in enumerate(record["outputs"].items()):
-            file = self._job_folder(job) / f"output-{at}.ct"
+            file = self._jobs.folder(job) / f"output-{at}.ct"
             with os_errors(file, "read"):
                 content = file.read_bytes()
             is_complex = name in record.get("complex", ()) if program is None else program.one(name).is_complex
@@ -360,7 +354,7 @@ class Service:
 
     def cancel(self, job: str) -> None:
         """Take a job back, where it has not ended."""
-        self._web.ask("DELETE", f"/v1/jobs/{quote(_checked_job(job), safe='')}")
+        self._web.ask("DELETE", f"/v1/jobs/{quote(checked_job(job), safe='')}")
 
     # Inside
 
@@ -382,6 +376,10 @@ class Service:
     def _journal(self) -> Journal:
         self._begun = self._begun or Journal(self.folder / JOURNAL)
         return self._begun
+
+    @property
+    def _jobs(self) -> BegunJobs:
+        return BegunJobs(self.folder, self._journal, self._web.url)
 
     def _take_folder(self, folder: Path | None) -> Path:
         if folder is not None and self._folder not in (None, folder):
@@ -457,82 +455,6 @@ class Service:
             "path": str(path),
         }
 
-    def _job_key(self, job: str) -> str:
-        """A job's name in the journal: the same identity at two services is two jobs."""
-        return f"{self._web.url} {job}"
-
-    def _job_folder(self, job: str) -> Path:
-        return self.folder / JOBS / job
-
-    def _prepared(
-        self,
-        program: DeployedProgram,
-        values: Mapping[str, Values],
-        pair: KeyPair,
-        job: str | None,
-        package: Record | None,
-    ) -> tuple[str, Record]:
-        """A job with its encrypted inputs on the disk, and its record: a new one, or one that was begun."""
-        journal = self._journal
-        if job is None:
-            prefix = self._job_key("")
-            for key, record in journal.all("job").items():
-                begun = key.startswith(prefix) and record["state"] == "prepared" and record["program"] == program.name
-                begun = begun and digest_in(record) == (package or {}).get("sha256")
-                if begun and self._is_same(key.removeprefix(prefix), record, values, pair):
-                    return key.removeprefix(prefix), record
-            job = uuid.uuid4().hex
-        known = journal.get("job", self._job_key(_checked_job(job)))
-        if known is not None:
-            if known["program"] != program.name:
-                raise UsageError(f"job '{job}' is one of program '{known['program']}': choose another identity")
-            if known["state"] == "prepared" and not self._is_same(job, known, values, pair):
-                raise UsageError(f"job '{job}' was begun with other inputs: choose another identity")
-            if digest_in(known) != (package or {}).get("sha256"):
-                raise UsageError(f"job '{job}' was begun with another package: choose another identity")
-            return job, known
-        folder = self._job_folder(job)
-        with os_errors(folder):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        inputs = {}
-        for at, (name, vector) in enumerate(values.items()):
-            file = f"input-{at}.ct"
-            # A fresh ciphertext has the whole chain; the program drops the limbs that it does not use.
-            write_atomic(folder / file, pair.encrypt_seeded(vector), force=True, mode=0o600)
-            sha256, size = digest_of(folder / file)
-            inputs[name] = {"file": file, "sha256": sha256, "bytes": size}
-        record = {
-            "program": program.name,
-            "state": "prepared",
-            "inputs": inputs,
-            "outputs": {output.name: output.length for output in program.outputs},
-            "complex": [output.name for output in program.outputs if output.is_complex],
-            "params": program.params.to_dict(),
-            "input_eighths": size_in_eighths(values),
-        }
-        if package is not None:
-            record["package"] = package
-        journal.note("job", self._job_key(job), **record)
-        return job, record
-
-    def _is_same(self, job: str, record: Record, values: Mapping[str, Values], pair: KeyPair) -> bool:
-        """Whether the encrypted inputs of a job that was begun are these values. Only this machine's files are read."""
-        if record["inputs"].keys() != values.keys():
-            return False
-        for name, sent in record["inputs"].items():
-            path = self._job_folder(job) / sent["file"]
-            if not path.exists() or digest_of(path) != (sent["sha256"], sent["bytes"]):
-                return False
-            try:
-                slots = pair.decrypt(path.read_bytes(), result_for=OWNER)
-            except PenstockError:
-                return False
-            wanted = np.asarray(values[name])
-            bound = _SAME * max(1.0, float(np.max(np.abs(wanted), initial=0.0)))
-            if float(np.max(np.abs(slots[: len(wanted)] - wanted), initial=0.0)) > bound:
-                return False
-        return True
-
 
 def _in_all(on_bytes: OnBytes | None, before: int, total: int) -> OnBytes | None:
     """Told of one of several files, tells of all of them: `before` bytes were sent before it."""
@@ -546,12 +468,3 @@ def _limbs_of(key: str, limbs: int, params: CkksParameters) -> int:
             f"the service asks for {key} at {limbs} limbs, and the set has {params.num_q}: ask its operator"
         )
     return 1 if key == TO_SPARSE_KEY else limbs
-
-
-def _checked_job(job: str) -> str:
-    if _JOB.fullmatch(job) is None:
-        raise UsageError(
-            f"'{job}' cannot be the identity of a job: take up to 64 letters, digits, '.', '_' and '-', "
-            "a letter or a digit first"
-        )
-    return job
