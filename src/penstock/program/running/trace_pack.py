@@ -232,41 +232,8 @@ def _readme(pack: Pack) -> str:
 
 
 def _sections(rows: Iterable[str], missing: Iterable[str]) -> Iterator[str]:
-    yield f"""# Traces of encrypted programs at the parameters of accelerators
-
-Made by penstock {__version__} (`penstock trace pack`). A trace is the list of operations that a CKKS program takes:
-kind, limbs, operands, evaluation key, plaintext. It holds no ciphertext, no key and no data, and it does not depend on
-any: encrypted programs are oblivious. `sha256sum -c {SUMS}` checks the files, `penstock trace pack --check DIR` their
-content too; `{MANIFEST}` lists what is here, as JSON.
-
-## The format
-
-Each file is Parquet; any reader shows its table, one row an operation, in order.
-
-| column | meaning |
-|---|---|
-| `id` | number of the row |
-| `kind` | `add`, `mult`, `rotate`, `rotate_hoisted`, `decompose`, `rescale`, `bootstrap`, … |
-| `origin` | `called` by the program; `composite`: one call that stands for many rows; `modelled`: one of those rows |
-| `limbs_in`, `limbs_out` | RNS limbs at which it computes, and of its result |
-| `operands`, `output`, `plaintext` | numbers of objects |
-| `key` | `relin`, `conj`, or `rot:` and the Galois element; null where no evaluation key is read |
-| `step` | rotation in slots to the left |
-| `implied_rescales`, `implied_scalar_mults` | what automatic scaling does inside the call |
-| `scope` | path of the part of the program: `iteration[3]/bootstrap-512[0]/cts[1]` |
-| `start_s`, `end_s` | times, in measured traces |
-
-The footer holds `penstock.meta` (JSON: workload, size, the whole parameter set), `penstock.objects` (Arrow IPC stream
-with zstd, base64: number, class, name, limbs and bytes of each object) and a digest of all. Count rows that are not
-`composite`, or rows that are not `modelled`: never both.
-
-## The traces
-
-Operations have composites expanded; GB are of evaluation keys, each access at the limbs in use, in the form that the
-set says.
-
-| file | size | operations | bootstrappings | keys | key GB touched |
-|---|---|---|---|---|---|"""
+    head = Path(__file__).with_suffix(".md").read_text(encoding="utf-8").removesuffix("\n")
+    yield head.format(version=__version__, sums=SUMS, manifest=MANIFEST)
     yield from rows
     missing = list(missing)
     if missing:

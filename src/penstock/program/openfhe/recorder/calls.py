@@ -73,20 +73,14 @@ _NO_RELIN = (OpKind.MULT_NO_RELIN,)
 
 
 def _pairs() -> list[Call]:
-    calls = []
-    for stem, kinds in (("EvalAdd", _ADD), ("EvalSub", _SUB), ("EvalMult", _MULT)):
-        for suffix, in_place, mutable in (
-            ("", False, False),
-            ("InPlace", True, False),
-            ("InPlaceNoCheck", True, False),
-            ("NoCheck", False, False),
-            ("Mutable", False, True),
-            ("MutableInPlace", True, True),
-        ):
-            calls.append(Call(stem + suffix, Form.PAIR, kinds, in_place, mutable))
+    ways = ("", "InPlace", "InPlaceNoCheck", "NoCheck", "Mutable", "MutableInPlace")
+    calls = [
+        Call(stem + way, Form.PAIR, kinds, in_place="InPlace" in way, mutable="Mutable" in way)
+        for stem, kinds in (("EvalAdd", _ADD), ("EvalSub", _SUB), ("EvalMult", _MULT))
+        for way in ways
+    ]
     calls += [Call(name, Form.PAIR, _NO_RELIN) for name in ("EvalMultNoRelin", "EvalMultNoRelinNoCheck")]
-    calls.append(Call("EvalMultAndRelinearize", Form.PAIR, _MULT))
-    return calls
+    return [*calls, Call("EvalMultAndRelinearize", Form.PAIR, _MULT)]
 
 
 def _ones() -> list[Call]:

@@ -240,12 +240,7 @@ class Packaging:
         constant = [self.builder.constant(np.full(self._slots, number))]
         if is_reversed and kind is OpKind.SUB_SCALAR:
             return self.emit(Verb.ADD_PLAIN, [self.emit(Verb.NEGATE, [value])], constants=constant)
-        verbs = {
-            OpKind.ADD_SCALAR: Verb.ADD_PLAIN,
-            OpKind.SUB_SCALAR: Verb.SUB_PLAIN,
-            OpKind.MULT_SCALAR: Verb.MULT_PLAIN,
-        }
-        return self.emit(verbs[kind], [value], constants=constant)
+        return self.emit(Verb(kind.value.replace("_scalar", "_plain")), [value], constants=constant)
 
     def _one(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
         (kind,) = call.kinds
