@@ -257,7 +257,7 @@ def _simulate(
             priced = price_trace(used, machine)
             for warning in priced.warnings:
                 run.warn(f"{machine.name}: {warning}", "take its simulated times as a lower bound")
-            run.append_rows(stage, tidy_rows(simulated_rows(used, machine, tiers, priced), used, tiers, priced))
+            run.append_rows(stage, tidy_rows(simulated_rows(used, tiers, priced), used, tiers, priced))
         advance()
     stated += [
         {
@@ -285,7 +285,7 @@ def _stage_name(machine: str) -> str:
 _NOT_IN_STAGES = re.compile(r"[^a-z0-9]+")
 
 
-def simulated_rows(trace: Trace, machine: Machine, tiers: Sequence[Tier], priced: PricedTrace) -> Rows:
+def simulated_rows(trace: Trace, tiers: Sequence[Tier], priced: PricedTrace) -> Rows:
     """Every tier with forced hit ratios and with caches of several sizes (serial), and the other time modes."""
     keys = summary(trace)["key_bytes_unique"] or 0
     sizes = sorted({max(1, round(share * keys)) for share in CACHE_SHARES})

@@ -46,7 +46,7 @@ def test_the_hit_ratio_that_80_percent_needs_counts_the_latency_of_each_read() -
     assert tier.latency_s > 0
     trace = trace_workload("inner-product", "heap", "ci")
     priced = price_trace(trace, machine)
-    rows = list(tidy_rows(simulated_rows(trace, machine, [tier], priced), trace, [tier], priced))
+    rows = list(tidy_rows(simulated_rows(trace, [tier], priced), trace, [tier], priced))
     (needed,) = (row["value"] for row in rows if row["quantity"] == "hit_ratio_for_80_percent")
     assert 0 < needed < 1
     (played,) = simulate(priced, [tier], caches=[ForcedHitRatio(needed)], modes=("serial",))

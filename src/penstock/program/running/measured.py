@@ -14,12 +14,12 @@ UNITS = {"_s": "s", "_bytes": "B"}
 """End of a number's name -> its unit."""
 
 
-def number_rows(numbers: RowView, provenance: str = "measured") -> Iterator[Row]:
+def number_rows(numbers: RowView) -> Iterator[Row]:
     """The times and bytes among the numbers of a run."""
     for name, value in numbers.items():
         unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), None)
         if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
-            yield row_of(name, float(value), unit, provenance)
+            yield row_of(name, float(value), unit, "measured")
 
 
 def row_of(quantity: str, value: float | None, unit: str, provenance: str, **dimensions: object) -> Row:

@@ -58,7 +58,6 @@ class Emitter(Protocol):
         constants: Sequence[int] = (),
         number: complex = 0.0,
         argument: int = 0,
-        results: int = 1,
     ) -> int: ...
 
     def emit_series(self, verb: Verb, operand: int, series: PackageSeries) -> int: ...

@@ -160,11 +160,10 @@ class Packaging:
         constants: Sequence[int] = (),
         number: complex = 0.0,
         argument: int = 0,
-        results: int = 1,
     ) -> int:
         """One instruction of the call that is noted now; the value that it makes."""
         self.places.append(self._place)
-        return self.builder.add(verb, operands, results=results, constants=constants, number=number, argument=argument)
+        return self.builder.add(verb, operands, constants=constants, number=number, argument=argument)
 
     def emit_series(self, verb: Verb, operand: int, series: PackageSeries) -> int:
         """One instruction with a series."""
