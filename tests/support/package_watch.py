@@ -358,11 +358,11 @@ def install() -> None:
     after(PackageFile, "finish", lambda self, made, package: WATCH.finished(self, package))
     encrypt: Any = packaging.HANDLERS[Form.ENCRYPT]
 
-    def encrypted(self: Any, call: Any, args: Any, result: Any, before: Any) -> None:
-        encrypt(self, call, args, result, before)
-        known = self._plaintexts.get(args[1])
+    def encrypted(self: Any, done: Any, before: Any) -> None:
+        encrypt(self, done, before)
+        known = self._plaintexts.get(done.args[1])
         told = known is not None and known.values is not None
-        WATCH.note(self.builder, np.asarray(known.values if told else args[1].GetCKKSPackedValue()))
+        WATCH.note(self.builder, np.asarray(known.values if told else done.args[1].GetCKKSPackedValue()))
 
     packaging.HANDLERS[Form.ENCRYPT] = encrypted
 

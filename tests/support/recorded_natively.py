@@ -61,18 +61,18 @@ def watched(fhe: Any, keys: dict[str, tuple[bytes, bytes]] | None = None) -> Ite
     seen: dict[int, Seen] = {}
     handlers: dict[Form, Any] = dict(module.HANDLERS)
 
-    def encrypt(packaging: Packaging, call: Any, args: Any, result: Any, before: Any) -> None:
-        handlers[Form.ENCRYPT](packaging, call, args, result, before)
+    def encrypt(packaging: Packaging, done: Any, before: Any) -> None:
+        handlers[Form.ENCRYPT](packaging, done, before)
         noted = seen.setdefault(id(packaging), Seen())
-        noted.values.append(np.array(packaging._plaintexts.get(args[1]).values))  # type: ignore[union-attr]
-        noted.encrypted.append(bytes(fhe.Serialize(result, fhe.BINARY)))
+        noted.values.append(np.array(packaging._plaintexts.get(done.args[1]).values))  # type: ignore[union-attr]
+        noted.encrypted.append(bytes(fhe.Serialize(done.result, fhe.BINARY)))
 
-    def decrypt(packaging: Packaging, call: Any, args: Any, result: Any, before: Any) -> None:
-        handlers[Form.DECRYPT](packaging, call, args, result, before)
+    def decrypt(packaging: Packaging, done: Any, before: Any) -> None:
+        handlers[Form.DECRYPT](packaging, done, before)
         noted = seen[id(packaging)]
-        noted.results.append(bytes(fhe.Serialize(args[0], fhe.BINARY)))
-        noted.decrypted.append(np.array(result.GetCKKSPackedValue()))
-        cc, secret = packaging.recording.cc, args[1]
+        noted.results.append(bytes(fhe.Serialize(done.args[0], fhe.BINARY)))
+        noted.decrypted.append(np.array(done.result.GetCKKSPackedValue()))
+        cc, secret = packaging.recording.cc, done.args[1]
 
         def again(content: bytes) -> Any:
             found = fhe.DeserializeCiphertextString(content, fhe.BINARY)
@@ -81,7 +81,7 @@ def watched(fhe: Any, keys: dict[str, tuple[bytes, bytes]] | None = None) -> Ite
         noted.decrypt = again
         if noted.relinearization or noted.automorphisms:
             return
-        tag = args[1].GetKeyTag()
+        tag = done.args[1].GetKeyTag()
         if keys is None or tag not in keys:
             found = _evaluation_keys(fhe, tag)
             if keys is not None:

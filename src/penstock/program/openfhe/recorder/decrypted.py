@@ -82,29 +82,18 @@ def _through(base: type, name: str) -> Method:
     return method
 
 
-def _noted(base: type, name: str, did: str) -> Method:
-    """The method of the base. Its result has no mark, so its line is noted."""
+def _noted(base: type, name: str, did: str | None) -> Method:
+    """The method of the base. Its result has no mark, so its line is noted; `None`: no later call can depend on it."""
     own = getattr(base, name)
 
     def method(self: Numeric, *args: object) -> Numeric:
         with OBSERVED.paused():
             computed = own(unmarked(self), *plain(args))
-        if computed is not NotImplemented:
+        if did is not None and computed is not NotImplemented:
             OBSERVED.note(did)
         return computed
 
     method.__name__ = name
-    return method
-
-
-def _shown(base: type, name: str) -> Method:
-    """A text of the value: showing it is not a look that later calls can depend on."""
-    own = getattr(base, name)
-
-    def method(self: Numeric, *args: object) -> Numeric:
-        with OBSERVED.paused():
-            return own(unmarked(self), *args)
-
     return method
 
 
@@ -133,7 +122,7 @@ def _scalar(name: str, base: type) -> type:
     for method in (method for method in noted if hasattr(base, method)):
         own[method] = _noted(base, method, noted[method])
     for method in ("__repr__", "__str__", "__format__"):
-        own[method] = _shown(base, method)
+        own[method] = _noted(base, method, None)
     for method in ("real", "imag"):
         own[method] = property(_part(method))
     own["__copy__"] = own["__deepcopy__"] = _itself
@@ -238,7 +227,7 @@ for _name in ("__bool__", "__int__", "__index__", "__contains__"):
 for _name in ("__float__", "__complex__", "tobytes", "tofile", "dump", "dumps"):
     setattr(DecryptedArray, _name, _noted(np.ndarray, _name, COPIED))
 for _name in ("__repr__", "__str__", "__format__"):
-    setattr(DecryptedArray, _name, _shown(np.ndarray, _name))
+    setattr(DecryptedArray, _name, _noted(np.ndarray, _name, None))
 
 
 def unmarked(thing: Numeric) -> Numeric:

@@ -17,7 +17,7 @@ from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.openfhe.recorder import emission
 from penstock.program.openfhe.recorder.behind import Behind
-from penstock.program.openfhe.recorder.calls import Call, Form
+from penstock.program.openfhe.recorder.calls import Call, Finished, Form
 from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.names import Names, name_of, stored_name
 from penstock.program.openfhe.recorder.observed import OBSERVED
@@ -25,7 +25,7 @@ from penstock.program.openfhe.recorder.plaintexts import Encoded, as_vector
 from penstock.program.openfhe.recorder.recording import Recording, versions
 from penstock.program.openfhe.recorder.refusals import DECRYPTED, OUTSIDE, CallSite, NotPackaged, Refused, place_of
 from penstock.program.openfhe.recorder.stated import Stated
-from penstock.program.openfhe.types import Arguments, Ciphertext, Numeric, Plaintext
+from penstock.program.openfhe.types import Ciphertext, Numeric, Plaintext
 from penstock.program.package.builder import PackageBuilder
 from penstock.program.package.content import (
     Constants,
@@ -43,7 +43,7 @@ from penstock.scheme.params.ckks import BootstrapPlan
 
 SinkMaker = Callable[[int], ConstantSink]
 """Makes what takes the constants of a package, from its number in the run, 1 for the first."""
-Handler = Callable[["Packaging", Call, Arguments, object, Sequence[Known]], None]
+Handler = Callable[["Packaging", Finished, Sequence[Known]], None]
 
 
 class Packaging:
@@ -85,28 +85,17 @@ class Packaging:
         self._complex = recording.cc.GetCKKSDataType() == self.fhe.COMPLEX
 
     # What the group calls.
-    def note(
-        self,
-        call: Call,
-        args: Arguments,
-        result: object,
-        before: Sequence[Known | None],
-        frame: FrameType,
-        *,
-        decrypted: bool,
-    ) -> None:
+    def note(self, done: Finished, before: Sequence[Known | None], frame: FrameType, *, decrypted: bool) -> None:
         """One finished call. `decrypted`: a number among its arguments was decrypted."""
         if self.refusal is not None:
             return
-        self._frame, self._place = frame, place_of(call.name, frame)
+        self._frame, self._place = frame, place_of(done.call.name, frame)
         try:
             if decrypted:
                 raise Refused(DECRYPTED)
-            known = [] if call.form is Form.ENCRYPT else [self._checked(operand) for operand in before]
-            HANDLERS[call.form](self, call, args, result, known)
-        except Refused as reason:
-            self.refuse(self._place, str(reason))
-        except PenstockError as error:
+            known = [] if done.call.form is Form.ENCRYPT else [self._checked(operand) for operand in before]
+            HANDLERS[done.call.form](self, done, known)
+        except (Refused, PenstockError) as error:
             self.refuse(self._place, str(error))
         except Exception as error:
             self.refuse(self._place, f"{type(error).__name__}: {error}")
@@ -194,26 +183,26 @@ class Packaging:
         known.value, known.owner, known.polynomials = value, self, before.polynomials
         return True
 
-    def _pair(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
-        a, b = args[0], args[1]
+    def _pair(self, done: Finished, before: Sequence[Known]) -> None:
+        a, b = done.args[0], done.args[1]
         is_reversed = type(a) is not self._ciphertext
         if is_reversed:
             a, b = b, a
         left = before[0]
-        target = a if result is None else result
-        if call.name.endswith("NoCheck"):
-            _check_unchecked(call, before)
+        target = a if done.result is None else done.result
+        if done.call.name.endswith("NoCheck"):
+            _check_unchecked(done.call, before)
         if len(before) == 2:
-            if call.kinds[0] in (OpKind.MULT, OpKind.MULT_NO_RELIN):
+            if done.call.kinds[0] in (OpKind.MULT, OpKind.MULT_NO_RELIN):
                 _check_two_polynomials(before)
-                if self._did_nothing(call, target, left):
+                if self._did_nothing(done.call, target, left):
                     return
-            verb = Verb(call.kinds[0].value)
+            verb = Verb(done.call.kinds[0].value)
             self._made(target, self.emit(verb, [_value(left), _value(before[1])]))
         elif type(b) is self._plaintext:
-            self._made(target, self._with_plaintext(call.kinds[1], left, self._operand(b), is_reversed))
+            self._made(target, self._with_plaintext(done.call.kinds[1], left, self._operand(b), is_reversed))
         else:
-            self._made(target, self._with_number(call.kinds[2], _value(left), _number(b), is_reversed))
+            self._made(target, self._with_number(done.call.kinds[2], _value(left), _number(b), is_reversed))
 
     def _with_plaintext(self, kind: OpKind, left: Known, plain: Encoded, is_reversed: bool) -> int:
         if kind is OpKind.MULT_PLAIN and plain.degree > 1 and plain.limbs < self.params.num_q:
@@ -241,51 +230,49 @@ class Packaging:
             return self.emit(Verb.ADD_PLAIN, [self.emit(Verb.NEGATE, [value])], constants=constant)
         return self.emit(Verb(kind.value.replace("_scalar", "_plain")), [value], constants=constant)
 
-    def _one(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
-        (kind,) = call.kinds
-        target = args[0] if result is None else result
+    def _one(self, done: Finished, before: Sequence[Known]) -> None:
+        (kind,) = done.call.kinds
         if kind is OpKind.SQUARE:
             _check_two_polynomials(before)
-            if self._did_nothing(call, target, before[0]):
+            if self._did_nothing(done.call, done.target, before[0]):
                 return
-        self._made(target, self.emit(Verb(kind.value), [_value(before[0])]))
+        self._made(done.target, self.emit(Verb(kind.value), [_value(before[0])]))
 
-    def _rotate(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
-        if self._identities.get(result) is before[0]:
+    def _rotate(self, done: Finished, before: Sequence[Known]) -> None:
+        if self._identities.get(done.result) is before[0]:
             return  # a copy
         _check_two_polynomials(before)
-        self._made(result, self.emit(Verb.ROTATE, [_value(before[0])], argument=self._step(args[1])))
+        self._made(done.result, self.emit(Verb.ROTATE, [_value(before[0])], argument=self._step(done.args[1])))
 
-    def _automorphism(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
-        element = int(args[1])
+    def _automorphism(self, done: Finished, before: Sequence[Known]) -> None:
+        element = int(done.args[1])
         _check_two_polynomials(before)
         if element == 2 * self.params.ring_dim - 1:
-            self._made(result, self.emit(Verb.CONJUGATE, [_value(before[0])]))
+            self._made(done.result, self.emit(Verb.CONJUGATE, [_value(before[0])]))
             return
         step = self.recording.step_of(element)
         if step is None:
             raise Refused(f"the automorphism {element} is neither a rotation nor the conjugation: take two calls")
-        self._made(result, self.emit(Verb.ROTATE, [_value(before[0])], argument=step))
+        self._made(done.result, self.emit(Verb.ROTATE, [_value(before[0])], argument=step))
 
-    def _decompose(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
+    def _decompose(self, done: Finished, before: Sequence[Known]) -> None:
         _check_two_polynomials(before)
-        self._made(result, self.emit(Verb.DECOMPOSE, [_value(before[0])]))
+        self._made(done.result, self.emit(Verb.DECOMPOSE, [_value(before[0])]))
 
-    def _rotate_hoisted(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
-        if self._identities.get(result) is before[0]:
+    def _rotate_hoisted(self, done: Finished, before: Sequence[Known]) -> None:
+        if self._identities.get(done.result) is before[0]:
             return
         operands = [_value(before[0]), _value(before[-1])]
-        self._made(result, self.emit(Verb.ROTATE_HOISTED, operands, argument=self._step(args[1])))
+        self._made(done.result, self.emit(Verb.ROTATE_HOISTED, operands, argument=self._step(done.args[1])))
 
     def _step(self, step: Numeric) -> int:
         half = self.params.ring_dim // 2
         step = int(step)
         return step if abs(step) <= half else step % half
 
-    def _drop(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
-        (kind,) = call.kinds
-        target = args[0] if result is None else result
-        a, out = before[0], self._identities.get(target)
+    def _drop(self, done: Finished, before: Sequence[Known]) -> None:
+        (kind,) = done.call.kinds
+        a, out = before[0], self._identities.get(done.target)
         if out is a or out is None:
             return
         value = _value(a)
@@ -299,22 +286,21 @@ class Packaging:
                 value = self.emit(Verb.RESCALE, [value])
             if out.state.limbs < a.state.limbs - rescales:
                 value = self.emit(Verb.MOD_DROP, [value], argument=out.state.limbs)
-        self._made(target, value)
+        self._made(done.target, value)
 
-    def _relinearize(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
-        target = args[0] if result is None else result
-        if self._identities.get(target) is before[0] and before[0].polynomials == 2:
+    def _relinearize(self, done: Finished, before: Sequence[Known]) -> None:
+        if self._identities.get(done.target) is before[0] and before[0].polynomials == 2:
             return
         if before[0].polynomials != 3:
             raise Refused(
                 f"a ciphertext of {before[0].polynomials} polynomials is relinearized or its key switched; packages "
                 "relinearize three: relinearize each product"
             )
-        self._made(target, self.emit(Verb.RELINEARIZE, [_value(before[0])]))
+        self._made(done.target, self.emit(Verb.RELINEARIZE, [_value(before[0])]))
 
     # Client side.
-    def _encrypt(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
-        plaintext = args[1]
+    def _encrypt(self, done: Finished, before: Sequence[Known]) -> None:
+        plaintext = done.args[1]
         known = self._plaintexts.get(plaintext)
         if known is not None and known.decrypted:
             raise Refused(DECRYPTED.replace("an operand is", "what is encrypted is"))
@@ -323,7 +309,7 @@ class Packaging:
             raise Refused(
                 f"inputs have {self._slots} slots and {slots} slots: give all plaintexts the same, or SetBatchSize"
             )
-        out = self._identities.get(result)
+        out = self._identities.get(done.result)
         assert out is not None
         assert self._frame is not None
         if out.state != ScaleState.encrypted(self.params, out.state.limbs):
@@ -339,12 +325,12 @@ class Packaging:
         length = min(length, slots)
         given = None if known is None else known.values
         self.inputs[name] = None if given is None else as_vector(given, is_complex=self._complex)[:length]
-        self._made(result, self.builder.encrypt(Input(name, length, limbs, self._complex)))
+        self._made(done.result, self.builder.encrypt(Input(name, length, limbs, self._complex)))
 
-    def _decrypt(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
-        if call.name != "Decrypt":
+    def _decrypt(self, done: Finished, before: Sequence[Known]) -> None:
+        if done.call.name != "Decrypt":
             raise Refused("the secret key has several owners; packages have one: decrypt by Decrypt")
-        ciphertext = args[0] if type(args[0]) is self._ciphertext else args[1]
+        ciphertext = done.args[0] if type(done.args[0]) is self._ciphertext else done.args[1]
         if before[0].polynomials > 2:
             raise Refused("a product is decrypted before it is relinearized: call Relinearize first")
         assert self._frame is not None
@@ -352,24 +338,24 @@ class Packaging:
         self.places.append(self._place)
         number = self.builder.output(_value(before[0]), Output(name, self._slots))
         self._plaintexts.set(
-            result,
+            done.result,
             Encoded(None, before[0].state.limbs, 1, self._slots, decrypted=True, owner=self, output=number),
         )
 
     # Composites.
-    def _composite(self, call: Call, args: Arguments, result: object, before: Sequence[Known]) -> None:
-        work = emission.COMPOSITES.get(call.name)
+    def _composite(self, done: Finished, before: Sequence[Known]) -> None:
+        work = emission.COMPOSITES.get(done.call.name)
         if work is None:
-            raise Refused(f"the inside of {call.name} is not known: compute it by calls of one operation each")
+            raise Refused(f"the inside of {done.call.name} is not known: compute it by calls of one operation each")
         operands = [emission.PackageTerm(_value(operand), operand.state) for operand in before]
-        plain = next((self._operand(arg) for arg in args if type(arg) is self._plaintext), None)
+        plain = next((self._operand(arg) for arg in done.args if type(arg) is self._plaintext), None)
         if plain is not None:
             operands[0] = emission.PackageTerm(self.lowered(before[0], plain), operands[0].state)
         try:
-            value = work(self, args, operands, None if plain is None else self.constant(plain))
+            value = work(self, done.args, operands, None if plain is None else self.constant(plain))
         except emission.Unknown as reason:
             raise Refused(str(reason)) from reason
-        self._made(args[0] if result is None else result, value)
+        self._made(done.target, value)
 
     def take_plan(self, plan: BootstrapPlan) -> None:
         """The shape of bootstrapping; a package has one."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from penstock.errors import PenstockError
-from penstock.program.openfhe.recorder.calls import Call, Form
+from penstock.program.openfhe.recorder.calls import Call, Finished, Form
 from penstock.program.openfhe.recorder.decrypted import is_decrypted
 from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.observed import OBSERVED
@@ -64,22 +64,21 @@ class Packagings:
     def operands(self, args: Arguments) -> list[Known | None]:
         return [self._identities.get(ciphertext) for ciphertext in self._recording.ciphertexts(args)]
 
-    def note(
-        self, call: Call, args: Arguments, result: object, before: Sequence[Known | None], frame: FrameType
-    ) -> None:
+    def note(self, done: Finished, before: Sequence[Known | None], frame: FrameType) -> None:
+        call = done.call
         if self.refusal is not None or call.form in _NOTHING:
             return
-        owner = self._owner(call, args, before, frame)
-        decrypted = self.read_decrypted and any(map(is_decrypted, args))
+        owner = self._owner(done, before, frame)
+        decrypted = self.read_decrypted and any(map(is_decrypted, done.args))
         with OBSERVED.paused():
-            owner.note(call, args, result, before, frame, decrypted=decrypted)
+            owner.note(done, before, frame, decrypted=decrypted)
         if call.form is Form.DECRYPT:
             OBSERVED.decrypted = True
         elif OBSERVED.first is not None:
             owner.refuse(place_of(call.name, frame), chosen(OBSERVED.first))
         if owner.refusal is not None:
             # Later calls on its results are refused with it.
-            for ciphertext in self._recording.ciphertexts((*args, result)):
+            for ciphertext in self._recording.ciphertexts((*done.args, done.result)):
                 known = self._identities.get(ciphertext)
                 if known is not None and known.owner is None:
                     known.owner = owner
@@ -88,15 +87,15 @@ class Packagings:
         if self.refusal is None:
             self.refusal = NotPackaged(f"{place_of(call.name, frame)}: the call was not recorded")
 
-    def _owner(self, call: Call, args: Arguments, before: Sequence[Known | None], frame: FrameType) -> Packaging:
-        if call.form is Form.ENCRYPT:
-            return self._of_key(args[0].GetKeyTag())
+    def _owner(self, done: Finished, before: Sequence[Known | None], frame: FrameType) -> Packaging:
+        if done.call.form is Form.ENCRYPT:
+            return self._of_key(done.args[0].GetKeyTag())
         owners = {id(known.owner): known.owner for known in before if known is not None and known.owner is not None}
         packagings: list[Packaging] = list(owners.values())
-        place = place_of(call.name, frame)
+        place = place_of(done.call.name, frame)
         if not packagings:
             packagings = [
-                self._of_key(ciphertext.GetKeyTag()) for ciphertext in self._recording.ciphertexts(args)[:1]
+                self._of_key(ciphertext.GetKeyTag()) for ciphertext in self._recording.ciphertexts(done.args)[:1]
             ] or [self._new()]
             packagings[0].refuse(place, OUTSIDE)
         for packaging in packagings if len(packagings) > 1 else ():

@@ -43,9 +43,7 @@ class Observer(Protocol):
         """Return the known state of each ciphertext argument, before results replace operands."""
         ...
 
-    def note(
-        self, call: Call, args: Arguments, result: object, before: Sequence[Known | None], frame: FrameType
-    ) -> None:
+    def note(self, done: Finished, before: Sequence[Known | None], frame: FrameType) -> None:
         """One finished call, and the frame of the script that made it."""
         ...
 
@@ -158,7 +156,7 @@ class Recording:
                 else:
                     before = packaging.operands(args)
                     handler(self, done)
-                    packaging.note(call, args, result, before, sys._getframe(2))
+                    packaging.note(done, before, sys._getframe(2))
         except Exception as error:
             self.problems.append(f"{call.name}: {type(error).__name__}: {error}")
             if packaging is not None:
