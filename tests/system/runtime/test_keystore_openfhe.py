@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock.errors import KeyMissing
 from penstock.program.openfhe.evaluator import OpenFheContext
 from penstock.runtime.keystore import (
     BudgetTooSmall,
     KeyCache,
     KeyDamaged,
-    KeyMissing,
     KeyName,
     KeyRefused,
     KeyStore,

@@ -33,11 +33,6 @@ _TRIAL_ERROR = 1e-2
 """Values of a trial are at most 1. A whole pair is off by 1e-6 or so, a damaged one by many orders of magnitude."""
 
 
-def has_client_keys(folder: Path) -> bool:
-    """Whether a key pair lies in the folder, whole or not."""
-    return any((folder / name).exists() for name in (SECRET, PUBLIC))
-
-
 def save_client_keys(context: OpenFheContext, folder: Path) -> bool:
     """Write the pair and its digest; only their owner may read the folder, which appears with all files or not at all.
 

@@ -18,19 +18,7 @@ import numpy as np
 
 from penstock.base.system.own_file import one_at_a_time
 from penstock.errors import UsageError
-from penstock.program.evaluator.arguments import (
-    chebyshev_of,
-    factor_of,
-    function_series,
-    minuend_of,
-    not_a_ciphertext,
-    number_of,
-    operands_of,
-    pairs_of,
-    powers_of,
-    steps_of,
-    swapped,
-)
+from penstock.program.evaluator import arguments
 from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.fits import check_real_number
 from penstock.program.evaluator.protocol import Evaluator, Operand, Plain, PlainCalls, Values, Weight, check_real
@@ -119,12 +107,12 @@ class CaptureEvaluator(PlainCalls):
 
     def add(self, a: Operand, b: Operand) -> Captured:
         if not isinstance(a, Captured):
-            a, b = swapped("add", a, b, is_ciphertext=isinstance(b, Captured))
+            a, b = arguments.swapped("add", a, b, is_ciphertext=isinstance(b, Captured))
         return self._sum((Verb.ADD, Verb.ADD_PLAIN, Verb.ADD_SCALAR), self.inner.add, a, b)
 
     def sub(self, a: Operand, b: Operand) -> Captured:
         if not isinstance(a, Captured):
-            number = minuend_of(a, is_ciphertext=isinstance(b, Captured))
+            number = arguments.minuend_of(a, is_ciphertext=isinstance(b, Captured))
             return self._made(
                 Verb.SCALAR_SUB, self.inner.sub(number, b.cipher), [b], number=self._real(OpKind.SUB_SCALAR, number)
             )
@@ -132,7 +120,7 @@ class CaptureEvaluator(PlainCalls):
 
     def mult(self, a: Operand, b: Operand) -> Captured:
         if not isinstance(a, Captured):
-            a, b = swapped("mult", a, b, is_ciphertext=isinstance(b, Captured))
+            a, b = arguments.swapped("mult", a, b, is_ciphertext=isinstance(b, Captured))
         return self._sum((Verb.MULT, Verb.MULT_PLAIN, Verb.MULT_SCALAR), self.inner.mult, a, b)
 
     def plain_call(self, name: str, a: Captured, *others: Captured, argument: int | None = None) -> Captured:
@@ -153,7 +141,7 @@ class CaptureEvaluator(PlainCalls):
             return self._made(pair, call(a.cipher, b.cipher), [a, b])
         if isinstance(b, Plain):
             return self._made(with_plain, call(a.cipher, b), [a], constants=[self._constant(b)])
-        number = self._real(OpKind(with_number.value), number_of(b))
+        number = self._real(OpKind(with_number.value), arguments.number_of(b))
         return self._made(with_number, call(a.cipher, number), [a], number=number)
 
     def _real(self, what: OpKind, number: complex) -> complex:
@@ -166,7 +154,7 @@ class CaptureEvaluator(PlainCalls):
         summed: list[Captured] = []
         plains: list[Plain] = []
         constants: list[int] = []
-        for term, plain in pairs_of(terms, weights, self, _cipher):
+        for term, plain in arguments.pairs_of(terms, weights, self, _cipher):
             constants.append(self._constant(plain))
             summed.append(term)
             # A vector that was made for one use is not kept.
@@ -175,7 +163,7 @@ class CaptureEvaluator(PlainCalls):
         return self._made(Verb.WEIGHTED_SUM, inner, summed, constants=constants)
 
     def rotate_many(self, a: Captured, steps: Sequence[int]) -> list[Captured]:
-        wanted, cipher = [self._step(step) for step in steps_of(steps)], _cipher("rotate_many", a)
+        wanted, cipher = [self._step(step) for step in arguments.steps_of(steps)], _cipher("rotate_many", a)
         if sum(step != 0 for step in wanted) < 2:
             return [self.rotate(a, step) for step in wanted]
         relinearized("rotate_many", cipher)
@@ -191,7 +179,7 @@ class CaptureEvaluator(PlainCalls):
         return self._made(Verb.BOOTSTRAP, inner, [a], argument=int(slots or 0))
 
     def bootstrap_many(self, operands: Sequence[Captured], slots: int | None = None) -> list[Captured]:
-        operands = operands_of(operands)
+        operands = arguments.operands_of(operands)
         inner = self.inner.bootstrap_many([_cipher("bootstrap_many", a) for a in operands], slots)
         if not inner:
             return []
@@ -202,7 +190,7 @@ class CaptureEvaluator(PlainCalls):
         return [Captured(cipher, first + at) for at, cipher in enumerate(inner)]
 
     def chebyshev_series(self, a: Captured, coefficients: Sequence[float], lower: float, upper: float) -> Captured:
-        checked, lower, upper = chebyshev_of(coefficients, lower, upper)
+        checked, lower, upper = arguments.chebyshev_of(coefficients, lower, upper)
         series = PackageSeries(tuple(checked), lower, upper)
         inner = self.inner.chebyshev_series(_cipher("chebyshev_series", a), checked, lower, upper)
         return Captured(inner, self.builder.series(Verb.CHEBYSHEV, a.number, series, inner.state))
@@ -210,15 +198,17 @@ class CaptureEvaluator(PlainCalls):
     def chebyshev_function(
         self, a: Captured, function: Callable[[Values], Values], lower: float, upper: float, degree: int
     ) -> Captured:
-        return self.chebyshev_series(a, *function_series(function, lower, upper, degree))
+        return self.chebyshev_series(a, *arguments.function_series(function, lower, upper, degree))
 
     def polynomial(self, a: Captured, coefficients: Sequence[float]) -> Captured:
-        series = PackageSeries(powers_of(coefficients))
+        series = PackageSeries(arguments.powers_of(coefficients))
         inner = self.inner.polynomial(_cipher("polynomial", a), series.coefficients)
         return Captured(inner, self.builder.series(Verb.POLYNOMIAL, a.number, series, inner.state))
 
     def scaled(self, a: Captured, factor: float) -> Captured:
-        return self._made(Verb.SCALED, self.inner.scaled(_cipher("scaled", a), factor), [a], number=factor_of(factor))
+        return self._made(
+            Verb.SCALED, self.inner.scaled(_cipher("scaled", a), factor), [a], number=arguments.factor_of(factor)
+        )
 
     def levels(self, a: Captured) -> int:
         return self.inner.levels(_cipher("levels", a))
@@ -241,7 +231,7 @@ class CaptureEvaluator(PlainCalls):
 def _cipher(what: str, a: Operand) -> Cipher:
     """What the inner reading follows of an operand that is a ciphertext."""
     if not isinstance(a, Captured):
-        raise not_a_ciphertext(what, a)
+        raise arguments.not_a_ciphertext(what, a)
     return ciphertext(what, a.cipher)
 
 

@@ -17,9 +17,10 @@ from penstock.base.system.files import os_errors
 from penstock.program.evaluator.imaginary import check_dropped
 from penstock.program.evaluator.protocol import Values
 from penstock.program.openfhe.evaluator import OpenFheContext, load_openfhe, set_threads
-from penstock.program.openfhe.key_pair import KeyTrial, client_keys, has_client_keys, save_client_keys
+from penstock.program.openfhe.key_pair import KeyTrial, client_keys, save_client_keys
 from penstock.program.openfhe.paging import check_folder
 from penstock.program.openfhe.turn import TURN
+from penstock.runtime.keystore.pairs import PAIRS
 from penstock.runtime.native.ends import Decrypted, Encrypted
 from penstock.runtime.native.openfhe_encapsulation import encapsulation_keys
 from penstock.runtime.native.store import ENCAPSULATION
@@ -96,7 +97,7 @@ def open_context(params: CkksParameters, folder: Path | None) -> OpenFheContext:
     """
     if folder is None:
         return OpenFheContext.create(params, relinearize=False)
-    if not has_client_keys(folder):
+    if not PAIRS["openfhe"].lie_in(folder):
         made = OpenFheContext.create(params, relinearize=False)
         if save_client_keys(made, folder):
             return made

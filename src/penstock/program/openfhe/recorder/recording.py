@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import sys
 import threading
@@ -27,6 +28,7 @@ from penstock.scheme.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
 
 # Looked up once: an Enum's attributes and hashes are Python calls, and every operation passes here.
 _MULT, _MULT_PLAIN, _MULT_NO_RELIN = OpKind.MULT, OpKind.MULT_PLAIN, OpKind.MULT_NO_RELIN
+_rotation_key = functools.cache(rotation_key)
 Handler = Callable[["Recording", Finished], None]
 
 
@@ -82,7 +84,6 @@ class Recording:
         self._expander = Expander(self.params, fhe)
         self._lock = threading.Lock()
         self._origin = time.perf_counter()
-        self._galois: dict[int, str] = {}
         # A program meets few states: looking them up is cheaper than making them.
         self._states: dict[tuple[int, int], ScaleState] = {}
         self._alignments: dict[tuple[int, int, int, int, bool], Aligned] = {}
@@ -199,12 +200,6 @@ class Recording:
         known = Known(self, self.builder.plaintext(state.limbs), state, 1)
         self._identities.set(plaintext, known)
         return known
-
-    def _rotation_key(self, step: int) -> str:
-        key = self._galois.get(step)
-        if key is None:
-            key = self._galois[step] = rotation_key(step, self.params.ring_dim)
-        return key
 
     def step_of(self, galois_element: int) -> int | None:
         """The rotation that an automorphism is, if it is one: nearest to zero."""
@@ -327,7 +322,7 @@ class Recording:
             return
         a = self._known(done.args[0])
         out = self._made(done.result, 2)
-        self._row(done, OpKind.ROTATE, (a,), out, key=self._rotation_key(step), step=step)
+        self._row(done, OpKind.ROTATE, (a,), out, key=_rotation_key(step, self.params.ring_dim), step=step)
 
     def _automorphism(self, done: Finished) -> None:
         element = int(done.args[1])
@@ -355,7 +350,9 @@ class Recording:
             return
         a, digits = self._known(done.args[0]), self._known(done.args[-1])
         out = self._made(done.result, 2)
-        self._row(done, OpKind.ROTATE_HOISTED, (a, digits), out, key=self._rotation_key(step), step=step)
+        self._row(
+            done, OpKind.ROTATE_HOISTED, (a, digits), out, key=_rotation_key(step, self.params.ring_dim), step=step
+        )
 
     def _drop(self, done: Finished) -> None:
         """Fewer limbs. Under automatic scaling `Rescale` and the like change nothing, and nothing is recorded."""
