@@ -102,8 +102,4 @@ def resolve(name: str, params: str | CkksParameters | None, size: str | None) ->
 
 def report_to(report: Callable[[int, int], None], total: int) -> Callable[[int], None]:
     """What a builder calls for each operation, to report `(done, total)`."""
-
-    def on_add(op_id: int) -> None:
-        report(op_id + 1, total)
-
-    return on_add
+    return lambda op_id: report(op_id + 1, total)

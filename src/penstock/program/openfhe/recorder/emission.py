@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from types import ModuleType
 from typing import Protocol
 
@@ -144,20 +144,17 @@ def _sum_slots(to: Emitter, total: int, count: int) -> int:
 
 
 # Series.
-def _chebyshev(linear: bool | None = None) -> Work:
-    def work(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
-        coefficients = _coefficients(args[1], linear)
-        series = PackageSeries(coefficients, float(args[2]), float(args[3]))
-        return to.emit_series(Verb.CHEBYSHEV, terms[0].value, series)
-
-    return work
+def _chebyshev(
+    to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None, linear: bool | None = None
+) -> int:
+    series = PackageSeries(_coefficients(args[1], linear), float(args[2]), float(args[3]))
+    return to.emit_series(Verb.CHEBYSHEV, terms[0].value, series)
 
 
-def _power_series(linear: bool | None = None) -> Work:
-    def work(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
-        return to.emit_series(Verb.POLYNOMIAL, terms[0].value, PackageSeries(_coefficients(args[1], linear)))
-
-    return work
+def _power_series(
+    to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None, linear: bool | None = None
+) -> int:
+    return to.emit_series(Verb.POLYNOMIAL, terms[0].value, PackageSeries(_coefficients(args[1], linear)))
 
 
 def _of_function(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
@@ -172,10 +169,7 @@ def _of_function(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], pla
 
 
 def _known_function(function: Callable[[float], float]) -> Work:
-    def work(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
-        return _by_function(to, function, terms[0].value, *args[1:])
-
-    return work
+    return lambda to, args, terms, plain: _by_function(to, function, terms[0].value, *args[1:])
 
 
 def _by_function(
@@ -258,17 +252,17 @@ COMPOSITES: dict[str, Work] = {
     "EvalLinearWSumMutable": _linear_sum,
     "EvalSum": _sum,
     "EvalInnerProduct": _inner_product,
-    "EvalChebyshevSeries": _chebyshev(),
-    "EvalChebyshevSeriesLinear": _chebyshev(linear=True),
-    "EvalChebyshevSeriesPS": _chebyshev(linear=False),
+    "EvalChebyshevSeries": _chebyshev,
+    "EvalChebyshevSeriesLinear": partial(_chebyshev, linear=True),
+    "EvalChebyshevSeriesPS": partial(_chebyshev, linear=False),
     "EvalChebyshevFunction": _of_function,
     "EvalLogistic": _known_function(lambda x: float(1 / (1 + np.exp(-x)))),
     "EvalSin": _known_function(lambda x: float(np.sin(x))),
     "EvalCos": _known_function(lambda x: float(np.cos(x))),
     "EvalDivide": _known_function(lambda x: 1 / x),
-    "EvalPoly": _power_series(),
-    "EvalPolyLinear": _power_series(linear=True),
-    "EvalPolyPS": _power_series(linear=False),
+    "EvalPoly": _power_series,
+    "EvalPolyLinear": partial(_power_series, linear=True),
+    "EvalPolyPS": partial(_power_series, linear=False),
     "EvalBootstrap": _bootstrap,
 }
 """`EvalAddManyInPlace` gives its result; of a list it changes the first entry."""
