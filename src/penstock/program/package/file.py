@@ -175,7 +175,7 @@ def _noise_of(provenance: dict[str, str], path: Path) -> Noise | None:
     if stated is None:
         return None
     bits = stated.split()
-    if len(bits) != len(Noise._fields) or not all(_WHOLE.fullmatch(bit_text) for bit_text in bits):
+    if len(bits) != len(Noise._fields) or not all(_WHOLE.fullmatch(bound) for bound in bits):
         raise PackageError(
             f"{path}: the noise of its results is '{cut(stated)}', and not {len(Noise._fields)} whole numbers: the "
             "package is not used; make it again"

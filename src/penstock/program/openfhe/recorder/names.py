@@ -64,7 +64,7 @@ def name_of(thing: object, frame: FrameType | None) -> str | None:
     for _ in range(_FRAMES):
         if frame is None:
             break
-        held = [name for name, held_value in list(frame.f_locals.items()) if held_value is thing and _plain(name)]
+        held = [name for name, local in list(frame.f_locals.items()) if local is thing and _plain(name)]
         if not held:
             break
         variable = held[0]
