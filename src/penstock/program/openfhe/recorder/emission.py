@@ -203,7 +203,7 @@ def _coefficients(given: Numeric, linear: bool | None) -> tuple[float, ...]:
 def _bootstrap(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
     if len(args) > 1 and args[1] is not OMITTED and int(args[1]) != 1:
         raise Unknown("bootstrapping in several iterations: packages have one; leave numIterations out")
-    setup = to.recording.bootstrap_setup(args[0].GetSlots())
+    setup = to.recording.expander.setup(args[0].GetSlots())
     if setup is None:
         raise Unknown(
             "bootstrapping was not set up for these slots in the script, or so that SlotsToCoeffs comes first: call "

@@ -65,7 +65,7 @@ class Expander:
             )
 
     def setup(self, slots: int) -> BootstrapSetup | None:
-        """Return the setup for a number of slots."""
+        """The arguments of EvalBootstrapSetup for a number of slots; `None`: no call, or an unknown form."""
         return self._setups.get(slots)
 
     def expand(

@@ -74,7 +74,7 @@ class Packaging:
         """The encrypted vectors, which no package holds; `None`: not known."""
         """Input that is encrypted after a decryption -> digest of the values that the script gave."""
         self.constants: ConstantSink | None = None
-        self.builder = PackageBuilder(_LateSink(self))
+        self.builder = PackageBuilder(self)
         self._identities, self._plaintexts, self._sink = identities, plaintexts, sink
         self._place = CallSite("", 0, "")
         self._frame: FrameType | None = None
@@ -159,11 +159,11 @@ class Packaging:
         self.places.append(self._place)
         return self.builder.series(verb, operand, series)
 
-    def open_sink(self) -> ConstantSink:
-        """Return the sink of constants. The first call makes it."""
+    def add(self, values: Values) -> int:
+        """As a sink of the builder: the package's own is made when the first constant comes."""
         if self.constants is None:
             self.constants = self._sink(self.number)
-        return self.constants
+        return self.constants.add(values)
 
     def _made(self, target: Ciphertext, value: int) -> None:
         """The result of a call, which has its place in the trace already, is a value of the package."""
@@ -406,16 +406,6 @@ class Packaging:
         inputs = {name: values for name, values in self.inputs.items() if values is not None}
         is_whole = is_whole and inputs.keys() == self.inputs.keys()
         return replace(stated, noise=stated_noise(stated, inputs)) if is_whole else stated
-
-
-class _LateSink:
-    """Constants go to the packaging's sink, which is made when the first one comes."""
-
-    def __init__(self, packaging: Packaging) -> None:
-        self._packaging = packaging
-
-    def add(self, values: Values) -> int:
-        return self._packaging.open_sink().add(values)
 
 
 def _value(known: Known) -> int:

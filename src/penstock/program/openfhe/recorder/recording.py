@@ -15,7 +15,6 @@ from typing import Protocol
 from penstock.base.system.host import installed_version
 from penstock.base.version import __version__
 from penstock.errors import ParamsError
-from penstock.program.evaluator.circuits.openfhe.bootstrapping import BootstrapSetup
 from penstock.program.evaluator.scaling import Aligned, ScaleState, align_pair
 from penstock.program.openfhe.recorder.calls import Call, Finished, Form
 from penstock.program.openfhe.recorder.expansions import Expander
@@ -81,7 +80,7 @@ class Recording:
         self._ciphertext, self._plaintext = fhe.Ciphertext, fhe.Plaintext
         self._num_q = self.params.num_q
         self._automatic = self.params.scaling.automatic
-        self._expander = Expander(self.params, fhe)
+        self.expander = Expander(self.params, fhe)
         self._lock = threading.Lock()
         self._origin = time.perf_counter()
         # A program meets few states: looking them up is cheaper than making them.
@@ -109,10 +108,6 @@ class Recording:
                 notes=tuple(self._notes()),
             )
             return self.builder.finish(meta)
-
-    def bootstrap_setup(self, slots: int) -> BootstrapSetup | None:
-        """Return the arguments of EvalBootstrapSetup for a number of slots; `None`: no call, or an unknown form."""
-        return self._expander.setup(slots)
 
     @property
     def num_automorphism_keys(self) -> int:
@@ -411,7 +406,7 @@ class Recording:
             state = self._state(first) if known else ScaleState(limbs_in)
             polynomials = first.NumberCiphertextElements() if known else 2
             plain = next((self._encoded(arg) for arg in args if type(arg) is self._plaintext), None)
-            expanded = self._expander.expand(self.builder, call.name, args, operands, plain, state)
+            expanded = self.expander.expand(self.builder, call.name, args, operands, plain, state)
             output = self.builder.ciphertext(state.limbs, polynomials) if expanded is None else expanded
             self.builder.add(
                 kind,
@@ -456,7 +451,7 @@ class Recording:
         present.update(self.fhe.CryptoContext.GetExistingEvalAutomorphismKeyIndices(tag))
 
     def _bootstrap_setup(self, done: Finished) -> None:
-        self._expander.bootstrap_setup(done.args)
+        self.expander.bootstrap_setup(done.args)
 
 
 HANDLERS: dict[Form, Handler] = {

@@ -16,14 +16,7 @@ from time import perf_counter
 from types import ModuleType
 
 from penstock.errors import UsageError
-from penstock.program.openfhe.recorder.calls import (
-    CIPHERTEXT_CALLS,
-    Call,
-    Form,
-    context_call,
-    names_of,
-    positional,
-)
+from penstock.program.openfhe.recorder.calls import CIPHERTEXT_CALLS, Call, Form, context_call, names_of, positional
 from penstock.program.openfhe.recorder.capture import Capture
 from penstock.program.openfhe.recorder.emission import NotedFunction
 from penstock.program.openfhe.recorder.identity import Identities, Known
