@@ -22,9 +22,8 @@ from penstock.errors import CheckFailed, ParamsError, UsageError
 from penstock.program.evaluator.flooding import QUERIES, STATISTICAL_BITS
 from penstock.program.evaluator.protocol import Values
 from penstock.runtime.client.described import DeployedProgram, NeededKeys, needed_of, program_of
-from penstock.runtime.client.jobs import BegunJobs, checked_job
+from penstock.runtime.client.jobs import BegunJobs, checked_job, package_of, results_of, told_by
 from penstock.runtime.client.journal import Journal, Record
-from penstock.runtime.client.known_package import package_of, results_of, told_by
 from penstock.runtime.client.pair import FILES, OWNER, SHARED, KeyPair
 from penstock.runtime.client.shared_count import SharedCount
 from penstock.runtime.client.uploads import OnBytes, Uploads, digest_of
