@@ -118,13 +118,13 @@ def needs(scope: str) -> Callable[..., Caller]:
     """A dependency: the caller, whose token has this scope."""
 
     def caller(request: Request, _: Annotated[Any, Security(_BEARER)]) -> Caller:
-        found: Caller = request.state.caller
-        if scope and scope not in found.scopes:
+        known: Caller = request.state.caller
+        if scope and scope not in known.scopes:
             raise Problem(
-                403, f"this needs the scope '{scope}', and the token has {sorted(found.scopes)}", kind="scope",
+                403, f"this needs the scope '{scope}', and the token has {sorted(known.scopes)}", kind="scope",
                 remedy="use a token that has it",
             )  # fmt: skip
-        return found
+        return known
 
     return caller
 
@@ -218,10 +218,10 @@ def _of_uploads(app: FastAPI, service: Service) -> None:
     @app.post("/v1/uploads", status_code=201, responses={200: {"description": "The tenant has this content already"}})
     def begin(form: UploadForm, caller: Sends, response: Response) -> dict[str, Any]:
         """Begin an upload. Scope: `deploy` for packages, `keys` for keys, `run` for inputs and ciphertexts."""
-        found = uploads.begin(caller, form.model_dump())
-        if "blob" in found:
+        begun = uploads.begin(caller, form.model_dump())
+        if "blob" in begun:
             response.status_code = 200
-        return found
+        return begun
 
     @app.get("/v1/uploads")
     def listed(caller: Sends) -> dict[str, Any]:
@@ -243,10 +243,10 @@ def _of_uploads(app: FastAPI, service: Service) -> None:
     @app.post("/v1/uploads/{upload}/commit")
     def commit(upload: Identity, caller: Sends) -> dict[str, Any]:
         """Check the whole content and take it. Keys are imported whole or not at all."""
-        found = uploads.commit(caller, upload)
-        soon = found["kind"] == "input"
-        service.state.record(caller, f"commit {found['kind']}", found["blob"], soon=soon)
-        return found
+        taken = uploads.commit(caller, upload)
+        soon = taken["kind"] == "input"
+        service.state.record(caller, f"commit {taken['kind']}", taken["blob"], soon=soon)
+        return taken
 
     @app.delete("/v1/uploads/{upload}")
     def drop(upload: Identity, caller: Sends) -> dict[str, Any]:
@@ -261,12 +261,12 @@ def _of_programs(app: FastAPI, service: Service) -> None:
     @app.post("/v1/programs", status_code=201, responses={200: {"description": "It is deployed already"}})
     def deploy(form: ProgramForm, caller: Deploys, response: Response) -> dict[str, Any]:
         """Deploy a package under a name; the answer predicts seconds and memory."""
-        is_new, found = programs.deploy(caller, form.name, form.package)
+        is_new, deployed = programs.deploy(caller, form.name, form.package)
         if is_new:
             service.state.record(caller, "deploy", f"{form.name} {form.package}")
         else:
             response.status_code = 200
-        return found
+        return deployed
 
     @app.get("/v1/programs")
     def listed(caller: Reads) -> dict[str, Any]:
@@ -288,9 +288,9 @@ def _of_programs(app: FastAPI, service: Service) -> None:
     @app.get("/v1/programs/{name}/keys")
     def keys(name: PathName, caller: Reads) -> dict[str, Any]:
         """Keys that the program needs, and keys that the tenant lacks."""
-        found = service.keys.needs(caller.tenant, programs.row(caller.tenant, name)["description"])
+        needed = service.keys.needs(caller.tenant, programs.row(caller.tenant, name)["description"])
         # A segment is bound to its tenant's name, and the client makes segments.
-        return {**found, "tenant": caller.tenant}
+        return {**needed, "tenant": caller.tenant}
 
 
 def _of_keys(app: FastAPI, service: Service) -> None:
@@ -316,10 +316,10 @@ def _of_jobs(app: FastAPI, service: Service) -> None:
     @app.post("/v1/jobs", status_code=202, responses={200: {"description": "The same job again"}})
     def submit(form: JobForm, caller: Runs, response: Response) -> dict[str, Any]:
         """Submit a job. 424 names lacking keys; 429 and 503 say in Retry-After when to come again."""
-        is_new, found = jobs.submit(caller, form.model_dump())
+        is_new, submitted = jobs.submit(caller, form.model_dump())
         if not is_new:
             response.status_code = 200
-        return found
+        return submitted
 
     @app.get("/v1/jobs")
     async def listed(
@@ -352,9 +352,9 @@ def _of_jobs(app: FastAPI, service: Service) -> None:
     @app.delete("/v1/jobs/{job}")
     def cancel(job: PathName, caller: Runs) -> dict[str, Any]:
         """Cancel a job, or remove the results of one that is done."""
-        found = jobs.cancel(caller, job)
+        cancelled = jobs.cancel(caller, job)
         service.state.record(caller, "cancel", job)
-        return found
+        return cancelled
 
     @app.get("/v1/jobs/{job}/outputs/{name:path}", responses={200: {"content": {"application/octet-stream": {}}}})
     def output(job: PathName, name: Annotated[str, Path(max_length=200)], caller: Reads) -> FileResponse:

@@ -43,11 +43,17 @@ def describe(path: Path, key_bytes: int, machine: str = "") -> dict[str, Any]:
         "program": package.name,
         "description": package.description,
         "inputs": [
-            {"name": each.name, "length": each.length, "limbs": each.limbs or params.num_q, "complex": each.is_complex}
-            for each in package.inputs
+            {
+                "name": vector.name,
+                "length": vector.length,
+                "limbs": vector.limbs or params.num_q,
+                "complex": vector.is_complex,
+            }
+            for vector in package.inputs
         ],
         "outputs": [
-            {"name": each.name, "length": each.length, "complex": each.name in are_complex} for each in package.outputs
+            {"name": vector.name, "length": vector.length, "complex": vector.name in are_complex}
+            for vector in package.outputs
         ],
         "params": params.to_dict(),
         "keys": keys,
@@ -68,12 +74,12 @@ def main(path: str, most_bytes: str, key_bytes: str, machine: str = "") -> int:
     no_core_files()
     resource.setrlimit(resource.RLIMIT_AS, (int(most_bytes), int(most_bytes)))
     try:
-        found: dict[str, Any] = {"found": describe(Path(path), int(key_bytes), machine)}
+        verdict: dict[str, Any] = {"found": describe(Path(path), int(key_bytes), machine)}
     except PenstockError as error:
-        found = {"refused": str(error).replace(f"{path}: ", "").replace(path, "the package")}
+        verdict = {"refused": str(error).replace(f"{path}: ", "").replace(path, "the package")}
     except MemoryError:
-        found = {"refused": "it takes more memory than this server gives to examine a package"}
-    print(json.dumps(found))
+        verdict = {"refused": "it takes more memory than this server gives to examine a package"}
+    print(json.dumps(verdict))
     return 0
 
 

@@ -88,12 +88,12 @@ class Feed:
     def add(self, tenant: str, event: Event) -> None:
         """A job has ended."""
         with self._lock:
-            found = self._tenants.setdefault(tenant, _Tenant())
-            found.events.append(event)
-            found.count += 1
-            self._order.append((tenant, found.count))
-            if len(found.events) > MOST_KEPT:
-                found.events.popleft()
+            feed = self._tenants.setdefault(tenant, _Tenant())
+            feed.events.append(event)
+            feed.count += 1
+            self._order.append((tenant, feed.count))
+            if len(feed.events) > MOST_KEPT:
+                feed.events.popleft()
             if len(self._order) > MOST_OF_ALL:
                 oldest, number = self._order.popleft()
                 kept = self._tenants[oldest]
@@ -110,14 +110,14 @@ class Feed:
     def after(self, tenant: str, cursor: str) -> dict[str, Any]:
         """The jobs that ended after a cursor, the next cursor, and whether some are missing between."""
         with self._lock:
-            found = self._tenants.get(tenant) or _Tenant()
-            first = found.count - len(found.events)
+            feed = self._tenants.get(tenant) or _Tenant()
+            first = feed.count - len(feed.events)
             start, _, number = cursor.rpartition("-")
             at = int(number) if start == self._start and number.isdigit() else -1
-            if not first <= at <= found.count:
-                return {"jobs": [], "after": f"{self._start}-{found.count}", "missed": True}
-            told = list(found.events)[at - first : at - first + MOST_TOLD]
-            return {"jobs": told, "after": f"{self._start}-{at + len(told)}", "missed": False}
+            if not first <= at <= feed.count:
+                return {"jobs": [], "after": f"{self._start}-{feed.count}", "missed": True}
+            events = list(feed.events)[at - first : at - first + MOST_TOLD]
+            return {"jobs": events, "after": f"{self._start}-{at + len(events)}", "missed": False}
 
     async def wait(self, tenant: str, cursor: str, wait_s: float, is_over: Callable[[], bool]) -> dict[str, Any]:
         """As `after`, once a job has ended, or `wait_s` seconds are over, or `is_over` says so."""

@@ -150,7 +150,7 @@ class Jobs:
         folder = self._files.results(row["tenant"], job)
         outputs = {path.name: path.stat().st_size for path in sorted(folder.iterdir())} if folder.is_dir() else {}
         program = self._state.program(row["tenant"], row["program"])
-        named = [] if program is None else [each["name"] for each in program["description"]["outputs"]]
+        named = [] if program is None else [output["name"] for output in program["description"]["outputs"]]
         if len(outputs) < len(named):
             self.on_failed(job, "the worker said that the job was done, and results are missing", True)
             return
@@ -352,7 +352,7 @@ class Jobs:
                 409, f"'{request['program']}' is another package than the job is for", kind="other-package",
                 remedy="name the package that is deployed, or deploy the one that is named",
             )  # fmt: skip
-        inputs, wanted = request["inputs"], {each["name"] for each in program["description"]["inputs"]}
+        inputs, wanted = request["inputs"], {declared["name"] for declared in program["description"]["inputs"]}
         if set(inputs) != wanted:
             raise Problem(
                 422, f"the inputs are {sorted(inputs)}, and the program takes {sorted(wanted)}",
@@ -414,7 +414,7 @@ class Jobs:
             store=self._files.store,
             secret_tag=pair or self._keys.needs(tenant, description)["pair"],
             inputs={name: self._files.blob(tenant, sha256) for name, sha256 in request["inputs"].items()},
-            outputs={each["name"]: folder / _file_of(at) for at, each in enumerate(description["outputs"])},
+            outputs={output["name"]: folder / _file_of(at) for at, output in enumerate(description["outputs"])},
             priority=request.get("priority", 0),
             deadline_s=deadline_s,
             key_bytes=predicted["key_bytes"],

@@ -56,16 +56,18 @@ class Keys:
                 else:
                     imported = self._store.import_openfhe(tenant, file, params=params, key=upload["name"])
         except (KeyRefused, KeyDamaged) as error:
-            said = str(error).replace(f"{file}: ", "").replace(str(file), "the upload")
+            reason = str(error).replace(f"{file}: ", "").replace(str(file), "the upload")
             raise Problem(
-                422, said, kind="key-refused", rule="keys are of this tenant, of one pair, and of the program's set",
+                422, reason, kind="key-refused", rule="keys are of this tenant, of one pair, and of the program's set",
                 remedy="make the keys again for this program with the tenant's key pair; a new pair needs "
                 "DELETE /v1/keys first",
             ) from error  # fmt: skip
         except PenstockError as error:
             raise problem_of(error) from error
         self._changed(tenant)
-        return [{"key": each.name.key, "bytes": each.file_bytes, "replaced": each.replaced} for each in imported]
+        return [
+            {"key": stored.name.key, "bytes": stored.file_bytes, "replaced": stored.replaced} for stored in imported
+        ]
 
     def listed(self, tenant: str) -> list[Row]:
         """The keys of a tenant."""
@@ -109,11 +111,11 @@ class Keys:
         """
         digest = _digest_of(json.dumps(description["params"], sort_keys=True))
         known = self._there.get((tenant, digest))
-        found = None if known is None else _held(known, description["keys"])
-        if found is None or found["lacking"]:
+        held = None if known is None else _held(known, description["keys"])
+        if held is None or held["lacking"]:
             known = self._there[tenant, digest] = self._store.list_keys(tenant=tenant, digest=digest)
-            found = _held(known, description["keys"])
-        return found
+            held = _held(known, description["keys"])
+        return held
 
 
 @lru_cache(maxsize=256)
@@ -130,7 +132,7 @@ def _held(keys: Sequence[StoredKey], needed: list[Row]) -> Row:
     best: str | None = None
     lacking: list[Row] = list(needed)
     for tag, there in pairs.items():
-        short = [each for each in needed if each["key"] not in there or there[each["key"]].limbs < each["limbs"]]
+        short = [need for need in needed if need["key"] not in there or there[need["key"]].limbs < need["limbs"]]
         if best is None or len(short) < len(lacking):
             best, lacking = tag, short
     return {"needed": needed, "lacking": lacking, "pair": best}

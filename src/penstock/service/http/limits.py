@@ -179,8 +179,8 @@ class Gate:
         if scope["path"] in OPEN_PATHS:
             return None
         text = _bearer(scope)
-        found = await asyncio.to_thread(self._state.caller, text) if text else None
-        if found is None:
+        caller = await asyncio.to_thread(self._state.caller, text) if text else None
+        if caller is None:
             wait_s = self._wrong.take(str((scope.get("client") or ("",))[0]))
             if wait_s:
                 raise Problem(
@@ -191,10 +191,10 @@ class Gate:
                 401, "the token is wrong or has expired" if text else "there is no token", kind="token",
                 remedy="send the header 'Authorization: Bearer TOKEN'; an operator makes tokens",
             )  # fmt: skip
-        if self._admin != (ADMIN in found.scopes and not found.tenant):
+        if self._admin != (ADMIN in caller.scopes and not caller.tenant):
             where = "operators" if self._admin else "tenants"
             raise Problem(403, f"this address is for {where}", remedy="use the other address or token", kind="scope")
-        return found
+        return caller
 
     def _take_turn(self, caller: Caller) -> None:
         """Raises: Problem: the tenant sends too much."""
@@ -296,8 +296,8 @@ class _Request:
 
 def _bearer(scope: Scope) -> str:
     """The token of a request; empty: none, or several."""
-    found = [value for name, value in scope["headers"] if name == b"authorization"]
-    kind, _, text = found[0].decode("latin-1").partition(" ") if len(found) == 1 else ("", "", "")
+    headers = [value for name, value in scope["headers"] if name == b"authorization"]
+    kind, _, text = headers[0].decode("latin-1").partition(" ") if len(headers) == 1 else ("", "", "")
     return text.strip() if kind.lower() == "bearer" else ""
 
 

@@ -71,9 +71,9 @@ class Metrics:
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         """Add to a counter."""
         with self._lock:
-            found = self._counts.setdefault(name, {})
+            counts = self._counts.setdefault(name, {})
             key = tuple(sorted(labels.items()))
-            found[key] = found.get(key, 0) + by
+            counts[key] = counts.get(key, 0) + by
 
     def time(self, name: str, seconds: float, **labels: str) -> None:
         """Add to a histogram."""
@@ -130,31 +130,31 @@ def work_gauges(snapshot: Mapping[str, Any]) -> Gauges:
         "penstock_key_resident_bytes": "resident_bytes",
     }
     values = {name: snapshot[member] for name, member in plain.items() if member in snapshot}
-    found: Gauges = {name: {(): float(len(v) if isinstance(v, list) else v)} for name, v in values.items()}
+    gauges: Gauges = {name: {(): float(len(v) if isinstance(v, list) else v)} for name, v in values.items()}
     if "requested_bytes" in snapshot:
         cached = snapshot["requested_bytes"] - snapshot["miss_bytes"]
         sources = {"cache": cached, "disk": snapshot["read_bytes"], "seed": snapshot["expanded_bytes"]}
-        found["penstock_key_bytes_total"] = {(("source", name),): float(n) for name, n in sources.items()}
+        gauges["penstock_key_bytes_total"] = {(("source", name),): float(n) for name, n in sources.items()}
     if "hits" in snapshot:
         late, gets = snapshot["late_hits"], snapshot["hits"] + snapshot["misses"]
         outcomes = {"hit": snapshot["hits"] - late, "late_hit": late, "miss": snapshot["misses"]}
-        found["penstock_key_gets_total"] = {(("outcome", name),): float(n) for name, n in outcomes.items()}
+        gauges["penstock_key_gets_total"] = {(("outcome", name),): float(n) for name, n in outcomes.items()}
         if gets:
-            found["penstock_key_hit_ratio"] = {(): snapshot["hits"] / gets}
-    return found
+            gauges["penstock_key_hit_ratio"] = {(): snapshot["hits"] / gets}
+    return gauges
 
 
 def by_tenant(memory: Mapping[str, float], disk: Mapping[str, float]) -> dict[Labels, float]:
     """Bytes by tenant and place: of the `MOST_TENANTS` with the most, and of all others together."""
-    found: dict[Labels, float] = {}
-    ranked = sorted({*memory, *disk}, key=lambda each: (-disk.get(each, 0) - memory.get(each, 0), each))
+    gauge: dict[Labels, float] = {}
+    ranked = sorted({*memory, *disk}, key=lambda name: (-disk.get(name, 0) - memory.get(name, 0), name))
     for place, held in (("memory", memory), ("disk", disk)):
         for tenant in ranked[:MOST_TENANTS]:
-            found[("place", place), ("tenant", tenant)] = float(held.get(tenant, 0))
+            gauge[("place", place), ("tenant", tenant)] = float(held.get(tenant, 0))
         if rest := ranked[MOST_TENANTS:]:
             # A tenant's name has no space.
-            found[("place", place), ("tenant", f"all {OTHERS}")] = float(sum(held.get(each, 0) for each in rest))
-    return found
+            gauge[("place", place), ("tenant", f"all {OTHERS}")] = float(sum(held.get(name, 0) for name in rest))
+    return gauge
 
 
 def _labels(labels: Labels) -> str:

@@ -64,7 +64,7 @@ class Problem(PenstockError):
 
     def body(self) -> dict[str, Any]:
         """The members of the answer."""
-        said = {
+        fields = {
             "type": f"urn:penstock:{self.reason}",
             "title": _TITLES.get(self.status, "The request is refused"),
             "status": self.status,
@@ -72,16 +72,16 @@ class Problem(PenstockError):
             "rule": self.rule,
             "remedy": self.remedy,
         }
-        return {**self.more, **{name: value for name, value in said.items() if value != ""}}
+        return {**self.more, **{name: value for name, value in fields.items() if value != ""}}
 
     def headers(self) -> dict[str, str]:
         """The headers that the status asks for."""
-        found = {}
+        added = {}
         if self.retry_after_s is not None:
-            found["retry-after"] = str(max(1, round(self.retry_after_s)))
+            added["retry-after"] = str(max(1, round(self.retry_after_s)))
         if self.status == 401:
-            found["www-authenticate"] = 'Bearer realm="penstock"'
-        return found
+            added["www-authenticate"] = 'Bearer realm="penstock"'
+        return added
 
 
 def no_such(what: str, name: str, remedy: str) -> Problem:

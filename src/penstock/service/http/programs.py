@@ -51,11 +51,11 @@ class Programs:
             )  # fmt: skip
         try:
             with self._turn:  # one examination at a time: each may take its whole memory
-                found = self._examine(self._files.blob(caller.tenant, sha256))
+                description = self._examine(self._files.blob(caller.tenant, sha256))
         finally:
             self._places.release()
-        self._check_limits(found)
-        self._state.put_program(caller.tenant, name, sha256, found)
+        self._check_limits(description)
+        self._state.put_program(caller.tenant, name, sha256, description)
         return True, self.show(caller.tenant, name)
 
     def _examine(self, path: Path) -> Row:
@@ -69,7 +69,7 @@ class Programs:
                 timeout=self._limits.examine_s,
                 check=False,
             )
-            said: dict[str, Any] = json.loads(ended.stdout)
+            verdict: dict[str, Any] = json.loads(ended.stdout)
         except (subprocess.TimeoutExpired, ValueError) as error:
             is_late = isinstance(error, subprocess.TimeoutExpired)
             raise Problem(
@@ -81,17 +81,17 @@ class Programs:
                 "examine_bytes",
                 kind="package-size",
             ) from error
-        if "refused" in said:
+        if "refused" in verdict:
             raise Problem(
-                422, said["refused"], remedy="make the package again with 'penstock package' or 'penstock record'",
+                422, verdict["refused"], remedy="make the package again with 'penstock package' or 'penstock record'",
                 kind="package-refused",
             )  # fmt: skip
-        found: Row = said["found"]
-        return found
+        description: Row = verdict["found"]
+        return description
 
-    def _check_limits(self, found: Row) -> None:
-        predicted, limits = found["predicted"], self._limits
-        memory = predicted["memory_bytes"] + max((each["bytes"] for each in found["keys"]), default=0)
+    def _check_limits(self, description: Row) -> None:
+        predicted, limits = description["predicted"], self._limits
+        memory = predicted["memory_bytes"] + max((key["bytes"] for key in description["keys"]), default=0)
         for what, value, most, setting in (
             ("seconds", predicted["seconds"], limits.program_s, "limits.program_seconds"),
             ("bytes of memory", memory, limits.program_bytes, "limits.program_bytes"),
@@ -123,7 +123,7 @@ class Programs:
         if any(job["program"] == name and job["tenant"] == tenant for job in self._state.open_jobs()):
             raise Problem(409, "jobs of this program wait or run", remedy="cancel them first", kind="program-busy")
         self._state.remove_program(tenant, name)
-        if not any(each["package"] == row["package"] for each in self._state.programs(tenant)):
+        if not any(program["package"] == row["package"] for program in self._state.programs(tenant)):
             self._state.remove_blob(tenant, row["package"])
             self._files.blob(tenant, row["package"]).unlink(missing_ok=True)
 

@@ -86,9 +86,9 @@ def trace_of_job(service: Service, tenant: str, client_job: str) -> dict[str, An
 def _latencies(recorded: Record) -> list[Row]:
     """Of each tenant's program: its latest jobs that computed, and percentiles; the most jobs first."""
     groups: dict[tuple[str, str], list[JobRecord]] = {}
-    for each in recorded.jobs:
-        if each.times is not None:
-            groups.setdefault((each.spec.tenant, each.spec.program), []).append(each)
+    for ended in recorded.jobs:
+        if ended.times is not None:
+            groups.setdefault((ended.spec.tenant, ended.spec.program), []).append(ended)
     rows = [
         {
             "tenant": tenant,

@@ -135,15 +135,15 @@ class State:
         try:
             metadata.create_all(self._engine)
             with self._writing() as connection:
-                found = connection.execute(sa.select(about.c.value).where(about.c.name == "version")).scalar()
-                if found is None:
+                version = connection.execute(sa.select(about.c.value).where(about.c.name == "version")).scalar()
+                if version is None:
                     connection.execute(sa.insert(about).values(name="version", value=str(VERSION)))
         except (SQLAlchemyError, Problem) as error:
             self._engine.dispose()
             raise StateUnusable(f"the state's database cannot be used ({_said(error)}); check its address") from error
-        if found not in (None, str(VERSION)):
+        if version not in (None, str(VERSION)):
             self._engine.dispose()
-            raise StateUnusable(f"the state has tables of version {found}, and this penstock reads version {VERSION}")
+            raise StateUnusable(f"the state has tables of version {version}, and this penstock reads version {VERSION}")
 
     def close(self) -> None:
         """Close the connections."""
@@ -216,13 +216,13 @@ class State:
     def _kept_row(self, table: sa.Table, **same: Any) -> Row | None:
         """The row of a token or a program, which requests ask for again and again."""
         name = tuple(same.values())
-        found, changes = self._kept.get(name), self._changes
-        if found is None:
-            found = self._row(table, **same)
+        row, changes = self._kept.get(name), self._changes
+        if row is None:
+            row = self._row(table, **same)
             with self._keeping:
-                if found is not None and self._is_sqlite and changes == self._changes and len(self._kept) < _MOST_KEPT:
-                    self._kept[name] = found
-        return found
+                if row is not None and self._is_sqlite and changes == self._changes and len(self._kept) < _MOST_KEPT:
+                    self._kept[name] = row
+        return row
 
     @contextmanager
     def _changing(self) -> Iterator[sa.Connection]:

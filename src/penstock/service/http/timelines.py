@@ -49,12 +49,12 @@ def service_timeline(
     """
     timeline = Timeline()
     shown = _fitting(jobs)
-    begin_s = min((each.submitted_s for each in shown), default=0.0)
-    end_s = max((each.ended_s for each in shown), default=begin_s)
-    reads = [each for each in recorded.reads if each.ended_s >= begin_s and each.began_s <= end_s]
-    begin_s = min([begin_s, *(each.began_s for each in reads)])
+    begin_s = min((job.submitted_s for job in shown), default=0.0)
+    end_s = max((job.ended_s for job in shown), default=begin_s)
+    reads = [read for read in recorded.reads if read.ended_s >= begin_s and read.began_s <= end_s]
+    begin_s = min([begin_s, *(read.began_s for read in reads)])
     draw = _Drawing(timeline, begin_s, name)
-    samples = [each for each in recorded.samples if begin_s <= each.at_s <= end_s] if counters else []
+    samples = [sample for sample in recorded.samples if begin_s <= sample.at_s <= end_s] if counters else []
     draw.jobs(shown)
     drawn_reads = reads[-_OF_READS:]
     draw.reads(drawn_reads)
@@ -71,13 +71,13 @@ def service_timeline(
 
 def _fitting(jobs: Sequence[JobRecord]) -> list[JobRecord]:
     """The latest jobs whose events fit."""
-    room, found = _OF_JOBS, list[JobRecord]()
-    for each in reversed(jobs):
-        room -= 6 + (0 if each.times is None else len(each.times.key_waits))
+    room, fitting = _OF_JOBS, list[JobRecord]()
+    for job in reversed(jobs):
+        room -= 6 + (0 if job.times is None else len(job.times.key_waits))
         if room < 0:
             break
-        found.append(each)
-    return found[::-1]
+        fitting.append(job)
+    return fitting[::-1]
 
 
 class _Drawing:
@@ -94,39 +94,37 @@ class _Drawing:
         """Waiting, then the slots."""
         waiting = _Lanes(self._timeline, QUEUE, "waits")
         failed: dict[str, _Lanes] = {}
-        ordered = sorted(jobs, key=lambda each: each.submitted_s)
-        queued = {each.spec.job: waiting.of(each.submitted_s, each.started_s) for each in ordered}
-        for each in sorted(ordered, key=lambda each: each.started_s):
+        ordered = sorted(jobs, key=lambda job: job.submitted_s)
+        queued = {job.spec.job: waiting.of(job.submitted_s, job.started_s) for job in ordered}
+        for job in sorted(ordered, key=lambda job: job.started_s):
             args = {
-                "job": self._name(each),
-                "tenant": each.spec.tenant,
-                "program": each.spec.program,
-                "state": each.state,
+                "job": self._name(job),
+                "tenant": job.spec.tenant,
+                "program": job.spec.program,
+                "state": job.state,
             }
-            queue = queued[each.spec.job]
+            queue = queued[job.spec.job]
             if queue is not None:
-                self._slice(queue, f"wait: {each.spec.program}", each.submitted_s, each.started_s, "queue", args)
-            if each.times is None:
-                lanes = failed.setdefault(each.worker, _Lanes(self._timeline, each.worker, "failed"))
-                lane = lanes.of(each.started_s, each.ended_s)
+                self._slice(queue, f"wait: {job.spec.program}", job.submitted_s, job.started_s, "queue", args)
+            if job.times is None:
+                lanes = failed.setdefault(job.worker, _Lanes(self._timeline, job.worker, "failed"))
+                lane = lanes.of(job.started_s, job.ended_s)
                 if lane is not None:
-                    self._slice(lane, each.spec.program, each.started_s, each.ended_s, "failed", args)
+                    self._slice(lane, job.spec.program, job.started_s, job.ended_s, "failed", args)
                 continue
-            lane = self._slot(each, args)
+            lane = self._slot(job, args)
             if queue is not None:
-                begun = each.times.begun_s - self._begin_s
-                self._timeline.flow("start", (queue, each.submitted_s - self._begin_s), (lane, begun))
-        self.left_out += waiting.left_out + sum(each.left_out for each in failed.values())
+                begun = job.times.begun_s - self._begin_s
+                self._timeline.flow("start", (queue, job.submitted_s - self._begin_s), (lane, begun))
+        self.left_out += waiting.left_out + sum(lanes.left_out for lanes in failed.values())
 
-    def _slot(self, each: JobRecord, args: dict[str, Any]) -> Lane:
-        times = each.times
+    def _slot(self, job: JobRecord, args: dict[str, Any]) -> Lane:
+        times = job.times
         assert times is not None
-        lane = self._timeline.lane(each.worker, f"job slot {times.slot + 1}")
-        waits = self._timeline.lane(each.worker, f"job slot {times.slot + 1}: waits for keys")
+        lane = self._timeline.lane(job.worker, f"job slot {times.slot + 1}")
+        waits = self._timeline.lane(job.worker, f"job slot {times.slot + 1}: waits for keys")
         self._slice(lane, "prepare", times.begun_s, times.run_s, "compute", args)
-        self._slice(
-            lane, f"compute: {each.spec.program}", times.run_s, times.ran_s, "compute", {**args, **each.figures}
-        )
+        self._slice(lane, f"compute: {job.spec.program}", times.run_s, times.ran_s, "compute", {**args, **job.figures})
         self._slice(lane, "write", times.ran_s, times.ended_s, "write", args)
         for begin_s, end_s in times.key_waits:
             self._slice(waits, "wait for a key", begin_s, end_s, "key wait", {"job": args["job"]})
@@ -135,23 +133,23 @@ class _Drawing:
     def reads(self, reads: Iterable[ReadRecord]) -> None:
         """Reads of keys, ahead of their use or by it."""
         lanes: dict[tuple[str, bool], _Lanes] = {}
-        for each in sorted(reads, key=lambda each: each.began_s):
-            kind = "reads ahead" if each.ahead else "reads by jobs"
-            free = lanes.setdefault((each.worker, each.ahead), _Lanes(self._timeline, f"{each.worker}: keys", kind))
-            lane = free.of(each.began_s, each.ended_s)
+        for read in sorted(reads, key=lambda read: read.began_s):
+            kind = "reads ahead" if read.ahead else "reads by jobs"
+            free = lanes.setdefault((read.worker, read.ahead), _Lanes(self._timeline, f"{read.worker}: keys", kind))
+            lane = free.of(read.began_s, read.ended_s)
             if lane is None:
                 continue
-            args = {"tenant": each.tenant, "read_bytes": each.read_bytes, "expanded_bytes": each.expanded_bytes}
-            self._slice(lane, each.key, each.began_s, each.ended_s, "key read", args)
-        self.reads_left_out = sum(each.left_out for each in lanes.values())
+            args = {"tenant": read.tenant, "read_bytes": read.read_bytes, "expanded_bytes": read.expanded_bytes}
+            self._slice(lane, read.key, read.began_s, read.ended_s, "key read", args)
+        self.reads_left_out = sum(free.left_out for free in lanes.values())
 
     def samples(self, samples: Iterable[Sample]) -> None:
         """The counters."""
-        for each in samples:
-            at_s = each.at_s - self._begin_s
+        for sample in samples:
+            at_s = sample.at_s - self._begin_s
             for name, values in (
-                ("key bytes in memory", {"bytes": each.resident_bytes}),
-                ("jobs", {"waiting": each.waiting, "running": each.running}),
-                ("key bytes read", {"bytes": each.read_bytes}),
+                ("key bytes in memory", {"bytes": sample.resident_bytes}),
+                ("jobs", {"waiting": sample.waiting, "running": sample.running}),
+                ("key bytes read", {"bytes": sample.read_bytes}),
             ):
                 self._timeline.counter(COUNTERS, name, at_s, values)

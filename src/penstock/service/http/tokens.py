@@ -47,8 +47,8 @@ def digest_of(secret: str) -> str:
 
 def parse_token(text: str) -> tuple[str, str] | None:
     """Identity and secret of a token; `None`: it does not have the form of one."""
-    found = _FORM.fullmatch(text)
-    return None if found is None else (found[1], found[2])
+    match = _FORM.fullmatch(text)
+    return None if match is None else (match[1], match[2])
 
 
 def is_right(secret: str, digest: str) -> bool:

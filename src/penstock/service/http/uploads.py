@@ -305,16 +305,16 @@ class Uploads:
 
     def _taken(self, row: Row) -> Row:
         tenant, path = row["tenant"], self._files.upload(row["tenant"], row["upload"])
-        found: Row = {"blob": row["sha256"], "kind": row["kind"], "bytes": row["bytes"]}
+        taken: Row = {"blob": row["sha256"], "kind": row["kind"], "bytes": row["bytes"]}
         if row["kind"] == "key":
             try:
-                found["keys"] = self._keys.take(tenant, path, row)
+                taken["keys"] = self._keys.take(tenant, path, row)
             except Problem as problem:
                 if problem.status == 422:
                     self._drop(row)
                 raise
             self._drop(row)
-            return found
+            return taken
         path.stat()  # gone with its tenant: then no folder is made for it again
         target = self._files.blob(tenant, row["sha256"])
         self._files.make(target)
@@ -331,7 +331,7 @@ class Uploads:
         self._state.end_upload(tenant, row["upload"], {**blob, "expires_s": self._end_of(row["kind"])}, soon=soon)
         self._digests.pop(row["upload"], None)
         path.unlink(missing_ok=True)
-        return found
+        return taken
 
     def _end_of(self, kind: str) -> float | None:
         return self._state.clock() + self._kept.inputs_s if kind == "input" else None

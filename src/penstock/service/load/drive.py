@@ -82,15 +82,15 @@ class Load:
         """
         for place, tenant in enumerate(self._tenants):
             with self._web(place) as web:
-                told = web.ask("GET", f"/v1/programs/{quote(tenant.program, safe='')}").content
-                wanted = {str(each["name"]) for each in told.get("inputs", ())}
+                described = web.ask("GET", f"/v1/programs/{quote(tenant.program, safe='')}").content
+                wanted = {str(declared["name"]) for declared in described.get("inputs", ())}
                 if wanted != set(tenant.inputs):
                     raise UsageError(
                         f"tenant '{tenant.name}': program '{tenant.program}' has the inputs "
                         f"{', '.join(sorted(wanted))}, and {', '.join(sorted(tenant.inputs))} are there: name a file "
                         "for each"
                     )
-                self._outputs.append([str(each["name"]) for each in told.get("outputs", ())])
+                self._outputs.append([str(declared["name"]) for declared in described.get("outputs", ())])
                 self._blobs.append({name: upload(web, path) for name, path in tenant.inputs.items()})
             if on_tenant is not None:
                 on_tenant(place + 1)
@@ -105,17 +105,17 @@ class Load:
         for thread in threads:
             thread.start()
         self._begun = time.monotonic()
-        for each in arrivals:
-            pause_s = self._begun + each.at_s - time.monotonic()
+        for arrival in arrivals:
+            pause_s = self._begun + arrival.at_s - time.monotonic()
             if pause_s > 0:
                 time.sleep(pause_s)
             with self._mutex:
                 full = sum(map(len, self._open)) >= self._most_open
-                tenant, name = self._tenants[each.tenant], "" if full else uuid.uuid4().hex
-                row = JobRow(tenant=tenant.name, program=tenant.program, job=name, due_s=each.at_s)
-                job = _Job(each.tenant, row)
+                tenant, name = self._tenants[arrival.tenant], "" if full else uuid.uuid4().hex
+                row = JobRow(tenant=tenant.name, program=tenant.program, job=name, due_s=arrival.at_s)
+                job = _Job(arrival.tenant, row)
                 if not full:
-                    self._open[each.tenant][name] = job
+                    self._open[arrival.tenant][name] = job
             if full:
                 row.sent_s = self._now()
                 self._ended(job, "unsent")
@@ -200,22 +200,22 @@ class Load:
             while self._has_open(tenant):
                 asked = time.monotonic()
                 path = f"/v1/jobs?after={quote(self._cursors[tenant])}&wait={_POLL_S:g}"
-                found = web.ask("GET", path, wait_s=_POLL_S).content
-                self._cursors[tenant] = str(found.get("after", _FIRST_CURSOR))
-                for told in found.get("jobs", ()):
-                    self._heard(tenant, told)
-                if found.get("missed", False):
+                news = web.ask("GET", path, wait_s=_POLL_S).content
+                self._cursors[tenant] = str(news.get("after", _FIRST_CURSOR))
+                for event in news.get("jobs", ()):
+                    self._heard(tenant, event)
+                if news.get("missed", False):
                     # The service was started again, or the feed is behind: each job is looked at.
                     self._look_at_each(tenant, web)
-                if not found.get("jobs") and time.monotonic() - asked < 0.01:
+                if not news.get("jobs") and time.monotonic() - asked < 0.01:
                     time.sleep(0.02)
         except ServiceError as error:
             with self._mutex:
                 lost = list(self._open[tenant].values())
                 self._listening[tenant] = None
-            for each in lost:
-                if each.row.accepted_s is not None and each.end is None:
-                    self._failed(each, error, "error")
+            for job in lost:
+                if job.row.accepted_s is not None and job.end is None:
+                    self._failed(job, error, "error")
         finally:
             web.close()
 
@@ -233,24 +233,24 @@ class Load:
             sent = [row.job for row in unheard if row.sent_s is not None]
         for job in sent:
             try:
-                found = web.ask("GET", f"/v1/jobs/{job}").content
+                state = web.ask("GET", f"/v1/jobs/{job}").content
             except ServiceRefused as error:
                 if error.status != 404:
                     raise
             else:
-                self._heard(tenant, {**found, "job": job})
+                self._heard(tenant, {**state, "job": job})
 
-    def _heard(self, tenant: int, told: Mapping[str, Any]) -> None:
-        if told.get("state") not in _ENDED:
+    def _heard(self, tenant: int, event: Mapping[str, Any]) -> None:
+        if event.get("state") not in _ENDED:
             return
         with self._mutex:
-            job = self._open[tenant].get(str(told.get("job")))
+            job = self._open[tenant].get(str(event.get("job")))
             if job is None or job.end is not None:
                 return
-            job.end = told
+            job.end = event
             accepted = job.row.accepted_s is not None
         if accepted:
-            self._work.put(lambda: self._fetch(job, told))
+            self._work.put(lambda: self._fetch(job, event))
 
     # Rows.
     def _ended(self, job: _Job, outcome: str, **times: Any) -> None:

@@ -102,4 +102,4 @@ def _latencies(
 
 def _server(rows: Sequence[JobRow]) -> list[float]:
     """Latencies of jobs that computed, by the service's clock."""
-    return sorted(each.server_s for each in rows if each.server_s is not None and each.outcome == "done")
+    return sorted(row.server_s for row in rows if row.server_s is not None and row.outcome == "done")

@@ -43,13 +43,13 @@ def read_tenants(path: Path) -> list[Tenant]:
     Paths are relative to the file. Raises: UsageError: another content. UnknownName: another key. FileError.
     """
     tenants: dict[str, Tenant] = {}
-    for each in checked(_Tenants, path, str(path), "a file of tenants").tenant:
-        if each.name in tenants:
-            raise UsageError(f"{path}: tenant '{each.name}' is there twice; name each once")
-        tenants[each.name] = Tenant(
-            name=each.name,
-            token=read_token(path.parent / each.token_file),
-            program=each.program,
-            inputs={name: path.parent / file for name, file in each.inputs.items()},
+    for tenant in checked(_Tenants, path, str(path), "a file of tenants").tenant:
+        if tenant.name in tenants:
+            raise UsageError(f"{path}: tenant '{tenant.name}' is there twice; name each once")
+        tenants[tenant.name] = Tenant(
+            name=tenant.name,
+            token=read_token(path.parent / tenant.token_file),
+            program=tenant.program,
+            inputs={name: path.parent / file for name, file in tenant.inputs.items()},
         )
     return list(tenants.values())

@@ -93,17 +93,17 @@ def decode_header(content: bytes, fields: Mapping[str, type]) -> dict[str, Any]:
     Raises: FrameRefused: not JSON, a missing, unknown or mistyped field.
     """
     try:
-        found = json_of(content)
+        header = json_of(content)
     except ValueError as error:
         raise FrameRefused("a header that is not JSON") from error
-    if not isinstance(found, dict) or found.keys() != fields.keys():
-        names = sorted(found) if isinstance(found, dict) else type(found).__name__
+    if not isinstance(header, dict) or header.keys() != fields.keys():
+        names = sorted(header) if isinstance(header, dict) else type(header).__name__
         raise FrameRefused(f"a header with {names}: this kind of frame has {sorted(fields)}")
     for name, kind in fields.items():
         # A bool is an int to Python, and no count.
-        if not isinstance(found[name], kind) or isinstance(found[name], bool):
+        if not isinstance(header[name], kind) or isinstance(header[name], bool):
             raise FrameRefused(f"header field '{name}' is not of type {kind.__name__}")
-    return found
+    return header
 
 
 CIPHERTEXT_FIELDS: dict[str, type] = {"polynomials": int, "limbs": int, "degree": int, "scale": float, "slots": int}

@@ -129,9 +129,9 @@ class Link:
             raise LinkClosed("this connection was opened before a fork, and is the parent's: connect in this process")
 
     def _exactly(self, count: int) -> bytearray:
-        found = bytearray(count)
-        self._fill(memoryview(found))
-        return found
+        content = bytearray(count)
+        self._fill(memoryview(content))
+        return content
 
     def _fill(self, target: memoryview) -> None:
         self._check_process()

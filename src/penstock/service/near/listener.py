@@ -119,10 +119,10 @@ def _is_socket(path: Path) -> bool:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _refusal(path: Path | None, error: OSError) -> str:

@@ -95,8 +95,8 @@ class RemoteNode:
     def _ciphertext(
         self, engine: _engine.CkksContext, kind: Kind, header: dict[str, Any], rows: Sequence[Words]
     ) -> _engine.CkksCiphertext:
-        found, words = self._ask(kind, header, rows, Kind.RESULT)
-        return ciphertext_of(engine, {name: found[name] for name in CIPHERTEXT_FIELDS}, words)
+        answer, words = self._ask(kind, header, rows, Kind.RESULT)
+        return ciphertext_of(engine, {name: answer[name] for name in CIPHERTEXT_FIELDS}, words)
 
     def _ask(
         self, kind: Kind, header: dict[str, Any], rows: Sequence[Words], answer: Kind

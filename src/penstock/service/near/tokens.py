@@ -36,11 +36,11 @@ def checked_secret(secret: str) -> str:
     Raises: UsageError: it is short enough to guess, or not a text.
     """
     try:
-        found = len(secret.encode())
+        length = len(secret.encode())
     except UnicodeEncodeError as error:
         raise UsageError(f"the node's secret is not a text; {_MAKE_ONE}") from error
-    if found < MIN_SECRET_BYTES:
-        raise UsageError(f"a node secret of {found} bytes: it has at least {MIN_SECRET_BYTES}; {_MAKE_ONE}")
+    if length < MIN_SECRET_BYTES:
+        raise UsageError(f"a node secret of {length} bytes: it has at least {MIN_SECRET_BYTES}; {_MAKE_ONE}")
     return secret
 
 
@@ -51,10 +51,10 @@ def read_secret(path: Path | None) -> str:
             read.
     """
     if path is None:
-        found = os.environ.get(SECRET_VARIABLE, "")
-        if not found:
+        secret = os.environ.get(SECRET_VARIABLE, "")
+        if not secret:
             raise UsageError(f"the node has no secret: name a file with --secret-file, or set {SECRET_VARIABLE}")
-        return checked_secret(found)
+        return checked_secret(secret)
     with os_errors(path, "read"):
         if path.stat().st_mode & 0o077:
             raise UsageError(f"{path}: others may read this secret; take that away with 'chmod 600 {path}'")

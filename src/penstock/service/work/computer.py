@@ -151,10 +151,10 @@ class Computer:
 
     def _reads(self) -> list[tuple[Any, ...]]:
         """The latest reads of keys, as a `ReadRecord` without its worker."""
-        found, now = self.cache.take_reads(), time.monotonic()
+        reads, now = self.cache.take_reads(), time.monotonic()
         return [
             (name.tenant, name.key, read, expanded, ahead, now - began, now - ended)
-            for name, read, expanded, ahead, began, ended in found
+            for name, read, expanded, ahead, began, ended in reads
         ]
 
     def _slot(self, number: int) -> None:
@@ -351,8 +351,8 @@ class _Inputs:
 
 def _state(path: Path) -> FileState:
     """The name of a program. Tenants that deploy the same package share its compiled form."""
-    found, name = path.stat(), content_of(path)
-    return name, found.st_mtime_ns if name == str(path) else 0, found.st_size
+    status, name = path.stat(), content_of(path)
+    return name, status.st_mtime_ns if name == str(path) else 0, status.st_size
 
 
 def _go_on(cancelled: threading.Event) -> None:

@@ -84,15 +84,15 @@ def apply(readable: Sequence[Path] = (), writable: Sequence[Path] = ()) -> dict[
 
     Args:   readable, writable: files and folders with all below them that the process needs.
     """
-    found = {"limits": _limits()}
+    protections = {"limits": _limits()}
     if not sys.platform.startswith("linux"):
-        return {**found, **dict.fromkeys(("no_new_privs", "landlock", "seccomp"), "not on this system")}
+        return {**protections, **dict.fromkeys(("no_new_privs", "landlock", "seccomp"), "not on this system")}
     library = ctypes.CDLL(None, use_errno=True)
     privileges = library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    found["no_new_privs"] = "in force" if privileges == 0 else _why("prctl")
-    found["landlock"] = _landlock(library, readable, writable)
-    found["seccomp"] = _seccomp(library)
-    return found
+    protections["no_new_privs"] = "in force" if privileges == 0 else _why("prctl")
+    protections["landlock"] = _landlock(library, readable, writable)
+    protections["seccomp"] = _seccomp(library)
+    return protections
 
 
 def _why(what: str) -> str:
@@ -111,7 +111,7 @@ def _landlock(library: ctypes.CDLL, readable: Sequence[Path], writable: Sequence
     abi = library.syscall(_CREATE_RULESET, None, 0, _RULESET_VERSION)
     if abi < 1:
         return _why("this kernel has no Landlock")
-    rights = (1 << _FILE_RIGHTS_BY_ABI[max(each for each in _FILE_RIGHTS_BY_ABI if each <= abi)]) - 1
+    rights = (1 << _FILE_RIGHTS_BY_ABI[max(known for known in _FILE_RIGHTS_BY_ABI if known <= abi)]) - 1
     handled = struct.pack("QQQ", rights, _TCP if abi >= _NET_ABI else 0, _SCOPES if abi >= _SCOPE_ABI else 0)
     # Older kernels refuse a larger structure than they know, unless its end is zeros.
     size = 8 if abi < _NET_ABI else 16 if abi < _SCOPE_ABI else 24
@@ -150,7 +150,7 @@ def _libraries() -> Iterable[Path]:
     entries = [*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, str(own)]
     system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/proc/self", "/proc/cpuinfo"]
     machine = ["/proc/meminfo", "/proc/mounts", "/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm"]
-    return [Path(each) for each in (*entries, *system, *machine) if str(each) and Path(each) != Path("/")]
+    return [Path(path) for path in (*entries, *system, *machine) if str(path) and Path(path) != Path("/")]
 
 
 def _seccomp(library: ctypes.CDLL) -> str:

@@ -88,33 +88,33 @@ def choose(
     (1, 0)
     """
     if since_overdue + 1 >= rule.overdue_every:
-        overdue = [(each.number, at) for at, each in enumerate(candidates) if each.overtaken >= rule.max_overtaken]
+        overdue = [(job.number, at) for at, job in enumerate(candidates) if job.overtaken >= rule.max_overtaken]
         if overdue:
             return min(overdue)[1]
     return min(range(len(candidates)), key=lambda at: rank(candidates[at], ahead_s, rule, order))
 
 
 def rank(
-    each: Candidate, ahead_s: Mapping[str, float], rule: Rule, order: Order = Order.WEIGHED
+    candidate: Candidate, ahead_s: Mapping[str, float], rule: Rule, order: Order = Order.WEIGHED
 ) -> tuple[int, int, float, int]:
     """The least goes first."""
     if order is Order.LOCALITY:
-        return 0, 0, each.missing_bytes / max(1, each.key_bytes), each.number
-    service_s = max(each.compute_s, each.missing_bytes / rule.read_bytes_per_s)
-    if each.left_s is not None and service_s <= each.left_s <= service_s + max(rule.urgent_s, service_s):
-        return -each.priority, 0, each.left_s - service_s, each.number
-    return -each.priority, 1, cost_s(each, ahead_s, rule), each.number
+        return 0, 0, candidate.missing_bytes / max(1, candidate.key_bytes), candidate.number
+    service_s = max(candidate.compute_s, candidate.missing_bytes / rule.read_bytes_per_s)
+    if candidate.left_s is not None and service_s <= candidate.left_s <= service_s + max(rule.urgent_s, service_s):
+        return -candidate.priority, 0, candidate.left_s - service_s, candidate.number
+    return -candidate.priority, 1, cost_s(candidate, ahead_s, rule), candidate.number
 
 
-def cost_s(each: Candidate, ahead_s: Mapping[str, float], rule: Rule) -> float:
+def cost_s(candidate: Candidate, ahead_s: Mapping[str, float], rule: Rule) -> float:
     """Seconds of reading, less a share of the waiting, plus the tenant's lead beyond what pays for reading its keys.
 
     The lead is limited to what leaves the share of waiting 1 / `most_slowed` of itself.
     """
-    allowed_s = rule.amortize * each.key_bytes / rule.read_bytes_per_s
-    aged_s = rule.age_share * each.waited_s
-    lead_s = min(max(0.0, ahead_s.get(each.tenant, 0.0) - allowed_s), aged_s * (1 - 1 / rule.most_slowed))
-    return each.missing_bytes / rule.read_bytes_per_s - aged_s + lead_s
+    allowed_s = rule.amortize * candidate.key_bytes / rule.read_bytes_per_s
+    aged_s = rule.age_share * candidate.waited_s
+    lead_s = min(max(0.0, ahead_s.get(candidate.tenant, 0.0) - allowed_s), aged_s * (1 - 1 / rule.most_slowed))
+    return candidate.missing_bytes / rule.read_bytes_per_s - aged_s + lead_s
 
 
 class Shares:
@@ -127,7 +127,7 @@ class Shares:
     def waits(self, tenants: Iterable[str]) -> None:
         """The tenants with waiting jobs now."""
         now = set(tenants)
-        floor = min((self._had_s.get(each, 0.0) for each in self._waiting & now), default=None)
+        floor = min((self._had_s.get(name, 0.0) for name in self._waiting & now), default=None)
         if floor is None:
             floor = max(self._had_s.values(), default=0.0)
         for tenant in now - self._waiting:
@@ -140,8 +140,8 @@ class Shares:
 
     def ahead_s(self) -> dict[str, float]:
         """Of each tenant with waiting jobs: what it has had beyond the one that has had least."""
-        least = min((self._had_s[each] for each in self._waiting), default=0.0)
-        return {each: self._had_s[each] - least for each in self._waiting}
+        least = min((self._had_s[name] for name in self._waiting), default=0.0)
+        return {name: self._had_s[name] - least for name in self._waiting}
 
     def forget(self, tenant: str) -> None:
         """The tenant is gone."""

@@ -208,14 +208,14 @@ class WorkerPool:
         with self._lock:
             now, residents = time.monotonic(), self._residents()
             waiting, running = self._queue.waiting(), self._queue.running()
-            progress = {job: each for worker in self._workers.values() for job, each in worker.progress.items()}
+            progress = {job: tasks for worker in self._workers.values() for job, tasks in worker.progress.items()}
             return {
                 "queue": [
-                    {**each.figures(now), **self._queue.why(each, residents, self._fits(running, each), now)}
-                    for each in waiting[:most]
+                    {**entry.figures(now), **self._queue.why(entry, residents, self._fits(running, entry), now)}
+                    for entry in waiting[:most]
                 ],
                 "waiting": len(waiting),
-                "running": [{**each.figures(now), **_progress(progress.get(each.spec.job))} for each in running],
+                "running": [{**entry.figures(now), **_progress(progress.get(entry.spec.job))} for entry in running],
                 "backlog_s": self._queue.backlog_s() / self.settings.abreast,
                 "key_bytes": {tenant: sum(keys.values()) for tenant, keys in residents.items()},
                 "keys": {tenant: len(keys) for tenant, keys in residents.items()},
@@ -429,12 +429,12 @@ class WorkerPool:
     def _tell_coming(self) -> None:
         """The plan of the next jobs, where it has changed: after arrivals, starts and ends."""
         for name, worker in self._workers.items():
-            own = [each for each in self._queue.waiting() if self._owner(each.spec.tenant) == name]
+            own = [entry for entry in self._queue.waiting() if self._owner(entry.spec.tenant) == name]
             coming = self._queue.coming(own, self._residents(), time.monotonic(), self._most_coming) if own else []
-            names = [each.spec.job for each in coming]
+            names = [entry.spec.job for entry in coming]
             if names != worker.coming:
                 worker.coming = names
-                worker.channel.tell("coming", jobs=[each.spec for each in coming])
+                worker.channel.tell("coming", jobs=[entry.spec for entry in coming])
 
     def _sample(self) -> None:
         running, read = len(self._queue.running()), self._counters()["read_bytes"]
@@ -444,12 +444,12 @@ class WorkerPool:
     def _fits(self, running: Sequence[Entry], entry: Entry) -> bool:
         """Whether its memory fits beside the running jobs'."""
         memory = self.limits.memory_bytes
-        taken = sum(each.spec.memory_bytes for each in running)
+        taken = sum(other.spec.memory_bytes for other in running)
         return memory is None or not running or taken + entry.spec.memory_bytes <= memory
 
     def _may_run(self, running: Sequence[Entry], entry: Entry) -> bool:
         """Whether a job may begin now. One that has taken a worker with it runs alone."""
-        if running and (entry.deaths or any(each.deaths for each in running)):
+        if running and (entry.deaths or any(other.deaths for other in running)):
             return False
         if not self._fits(running, entry):
             return False
@@ -472,10 +472,10 @@ class WorkerPool:
                     self._gone(name)
 
     def _residents(self) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = {}
+        residents: dict[str, dict[str, int]] = {}
         for worker in self._workers.values():
-            found.update(worker.cache.get("residents", {}))
-        return found
+            residents.update(worker.cache.get("residents", {}))
+        return residents
 
     def _owner(self, tenant: str) -> str:
         return tenant if self.isolation is Isolation.PROCESS else ""
@@ -487,6 +487,6 @@ class WorkerPool:
         return self._workers[name]
 
 
-def _progress(said: list[int] | None) -> dict[str, int]:
+def _progress(tasks: list[int] | None) -> dict[str, int]:
     """Of a job whose operations have begun."""
-    return {} if said is None else {"tasks_ended": said[0], "tasks": said[1]}
+    return {} if tasks is None else {"tasks_ended": tasks[0], "tasks": tasks[1]}

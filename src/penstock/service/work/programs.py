@@ -73,10 +73,10 @@ def plan_program(path: Path, key_budget_bytes: int) -> Planned:
     Raises: PackageError: no package, or a damaged one. UsageError: the budget does not hold one key of it.
     """
     package = open_package(path)
-    found = choose_plan(
+    choice = choose_plan(
         package.params, lambda params: trace_package(derive(package, params)), budget_bytes=key_budget_bytes
     )
-    return Planned(package=derive(package, found.plan.params), trace=found.plan.trace)
+    return Planned(package=derive(package, choice.plan.params), trace=choice.plan.trace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +99,11 @@ def parameter_name(params: CkksParameters) -> Hashable:
 def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int) -> Program:
     """The tasks of a planned package. Raises: UsageError: it makes an output twice."""
     package, params = planned.package, planned.params
-    blank = {each.name: np.zeros(each.length) for each in package.inputs}
+    blank = {vector.name: np.zeros(vector.length) for vector in package.inputs}
     compiled, _, builder = compile_program(lambda ev: run_package(ev, package, blank), params, context)
     trace = builder.finish(TraceMeta(workload=package.name, params=params.to_dict(), reading="native"))
-    inputs = _named(package, Verb.ENCRYPT, [each.name for each in package.inputs])
-    outputs = _named(package, Verb.OUTPUT, [each.name for each in package.outputs])
+    inputs = _named(package, Verb.ENCRYPT, [vector.name for vector in package.inputs])
+    outputs = _named(package, Verb.OUTPUT, [vector.name for vector in package.outputs])
     if len(set(outputs)) < len(outputs):
         raise UsageError(f"'{package.name}' makes an output twice: a service gives each once")
     return Program(
@@ -143,4 +143,4 @@ def names_of(
 
 
 def _named(package: Package, verb: Verb, names: list[str]) -> tuple[str, ...]:
-    return tuple(names[each.argument] for each in package.instructions if each.verb is verb)
+    return tuple(names[instruction.argument] for instruction in package.instructions if instruction.verb is verb)

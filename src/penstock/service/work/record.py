@@ -118,15 +118,15 @@ def merged(waits: Iterable[tuple[float, float]], begin: float, end: float) -> tu
     >>> merged([(5.0, 9.0), (1.0, 2.0), (1.5, 3.0)], 0.0, 8.0)
     ((1.0, 3.0), (5.0, 8.0))
     """
-    found: list[tuple[float, float]] = []
+    spans: list[tuple[float, float]] = []
     for start, stop in sorted((max(begin, start), min(end, stop)) for start, stop in waits):
         if stop <= start:
             continue
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], stop)
+        if spans and start <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], stop)
         else:
-            found.append((start, stop))
-    kept = sorted(found, key=lambda each: each[0] - each[1])[:MOST_WAITS]
+            spans.append((start, stop))
+    kept = sorted(spans, key=lambda span: span[0] - span[1])[:MOST_WAITS]
     return tuple(sorted(kept))
 
 

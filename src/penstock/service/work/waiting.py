@@ -94,7 +94,7 @@ class Queue:
 
     def waiting(self) -> list[Entry]:
         """In the order of arrival."""
-        return [each for each in self._entries.values() if each.started_s is None]
+        return [entry for entry in self._entries.values() if entry.started_s is None]
 
     def running(self) -> list[Entry]:
         return list(self._running.values())
@@ -105,7 +105,7 @@ class Queue:
         self._running.pop(entry.spec.job, None)
 
     def of_tenant(self, tenant: str) -> list[Entry]:
-        return [each for each in self._entries.values() if each.spec.tenant == tenant]
+        return [entry for entry in self._entries.values() if entry.spec.tenant == tenant]
 
     def forget(self, tenant: str) -> None:
         """Nothing is kept of the tenant but jobs that still run."""
@@ -148,7 +148,7 @@ class Queue:
 
     def backlog_s(self) -> float:
         """Predicted seconds of all jobs, one after another, their keys in memory."""
-        return sum(self._compute_s.get(each.content, each.spec.compute_s) for each in self._entries.values())
+        return sum(self._compute_s.get(entry.content, entry.spec.compute_s) for entry in self._entries.values())
 
     def candidate(self, entry: Entry, residents: Residents, now: float) -> Candidate:
         """A waiting job as the order sees it."""
@@ -174,44 +174,45 @@ class Queue:
     # Order.
     def next(self, residents: Residents, may_run: Callable[[Entry], bool], now: float) -> Entry | None:
         """The job that begins now, which `may_run`; `None`: none."""
-        able = [each for each in self._heads(self.waiting()) if may_run(each)]
+        able = [entry for entry in self._heads(self.waiting()) if may_run(entry)]
         if not able:
             return None
         if self._order is Order.FCFS:
-            return min(able, key=lambda each: each.number)
-        self._shares.waits(each.spec.tenant for each in self.waiting())
-        found = [self.candidate(each, residents, now) for each in able]
+            return min(able, key=lambda entry: entry.number)
+        self._shares.waits(entry.spec.tenant for entry in self.waiting())
+        candidates = [self.candidate(entry, residents, now) for entry in able]
         ahead_s, since = self._shares.ahead_s(), self._since_overdue
-        return able[choose(found, ahead_s, self._rule, self._order, since_overdue=since)]
+        return able[choose(candidates, ahead_s, self._rule, self._order, since_overdue=since)]
 
     def started(self, entry: Entry, now: float) -> None:
         """A job begins. Those that came before it and wait are overtaken."""
-        overdue = [each.number for each in self.waiting() if each.overtaken >= self._rule.max_overtaken]
+        overdue = [waiting.number for waiting in self.waiting() if waiting.overtaken >= self._rule.max_overtaken]
         entry.started_s = now
         self._running[entry.spec.job] = entry
         # Another overdue one that went first, by its priority, leaves the oldest waiting.
         self._since_overdue = 0 if overdue and entry.number == min(overdue) else self._since_overdue + 1
-        for each in self.waiting():
-            each.overtaken += each.number < entry.number
+        for waiting in self.waiting():
+            waiting.overtaken += waiting.number < entry.number
 
     def coming(self, entries: Sequence[Entry], residents: Residents, now: float, most: int) -> list[Entry]:
         """The next jobs of some that wait, in order, as far as that is known now."""
         if self._order is Order.FCFS:
-            return sorted(entries, key=lambda each: each.number)[:most]
-        self._shares.waits(each.spec.tenant for each in self.waiting())
+            return sorted(entries, key=lambda entry: entry.number)[:most]
+        self._shares.waits(entry.spec.tenant for entry in self.waiting())
         ahead_s = self._shares.ahead_s()
         heads = self._heads(entries)
         ranks = {
-            each.number: rank(self.candidate(each, residents, now), ahead_s, self._rule, self._order) for each in heads
+            entry.number: rank(self.candidate(entry, residents, now), ahead_s, self._rule, self._order)
+            for entry in heads
         }
-        return sorted(heads, key=lambda each: ranks[each.number])[:most]
+        return sorted(heads, key=lambda entry: ranks[entry.number])[:most]
 
     def _heads(self, entries: Sequence[Entry]) -> list[Entry]:
         """Of jobs that are alike the one that came first: no other one of them can be chosen before it."""
         alike: dict[Any, Entry] = {}
-        for each in entries:
-            spec = each.spec
-            is_own = spec.deadline_s is not None or each.deaths
-            name = each.number if is_own else (spec.tenant, each.content, spec.priority, spec.memory_bytes)
-            alike.setdefault(name, each)
+        for entry in entries:
+            spec = entry.spec
+            is_own = spec.deadline_s is not None or entry.deaths
+            name = entry.number if is_own else (spec.tenant, entry.content, spec.priority, spec.memory_bytes)
+            alike.setdefault(name, entry)
         return list(alike.values())
