@@ -61,8 +61,8 @@ class Generated:
     def _around(self, generator: np.random.Generator, of: npt.NDArray[np.int64]) -> Floats:
         scale = 1.0 / np.sqrt(self._width)
         centres = np.random.default_rng([self._seed]).standard_normal((CENTRES, self._width)) * scale
-        found = centres[of] + SPREAD * scale * generator.standard_normal((len(of), self._width))
-        unit: Floats = found / np.linalg.norm(found, axis=1, keepdims=True)
+        vectors = centres[of] + SPREAD * scale * generator.standard_normal((len(of), self._width))
+        unit: Floats = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return unit
 
     def query(self, number: int) -> Floats:
@@ -88,12 +88,12 @@ class FromFile:
 
     def rows(self, first: int, count: int) -> npt.NDArray[Any]:
         """Raises: UsageError: a vector among them has a value that is not finite."""
-        found = self._rows[first : first + count]
-        finite = np.isfinite(found).all(axis=1)
+        vectors = self._rows[first : first + count]
+        finite = np.isfinite(vectors).all(axis=1)
         if not finite.all():
             bad = first + int(np.argmin(finite))
             raise UsageError(f"{self.identity['file']}: vector {bad} has values that are not finite: leave it out")
-        return found
+        return vectors
 
 
 def _lines(path: Path, width: int) -> Bytes:
@@ -101,30 +101,32 @@ def _lines(path: Path, width: int) -> Bytes:
         lines = path.read_bytes().splitlines()
     if not lines:
         raise UsageError(f"{path}: the file is empty: write a record a line")
-    found = np.zeros((len(lines), width), dtype=np.uint8)
+    rows = np.zeros((len(lines), width), dtype=np.uint8)
     for number, line in enumerate(lines):
         if len(line) > width:
             raise UsageError(
                 f"{path}, line {number + 1}: a record of {len(line)} bytes is wider than its {width}: raise "
                 "--record-bytes, or shorten it"
             )
-        found[number, : len(line)] = np.frombuffer(line, dtype=np.uint8)
-    return found
+        rows[number, : len(line)] = np.frombuffer(line, dtype=np.uint8)
+    return rows
 
 
 def _vectors(path: Path, width: int) -> Floats:
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: no .npy file of vectors ({error})") from error
-    if found.ndim != 2 or found.dtype.kind not in "fiu" or not len(found):
-        raise UsageError(f"{path}: an array of shape {found.shape} of {found.dtype}: vectors are (n, features) numbers")
-    if found.shape[1] > width:
+    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu" or not len(vectors):
         raise UsageError(
-            f"{path}: vectors of {found.shape[1]} features are wider than {width}: raise --features to a power of two "
-            "that holds them"
+            f"{path}: an array of shape {vectors.shape} of {vectors.dtype}: vectors are (n, features) numbers"
         )
-    return found
+    if vectors.shape[1] > width:
+        raise UsageError(
+            f"{path}: vectors of {vectors.shape[1]} features are wider than {width}: raise --features to a power of "
+            "two that holds them"
+        )
+    return vectors
 
 
 def _file_digest(path: Path) -> str:

@@ -146,7 +146,7 @@ class _Sums:
         slot."""
         ev, slots = self.ev, self.plan.params.slots
         with ev.scope("reduce"):
-            return [fold(ev, each, slots) for each in (ev.rescale(ev.relinearize(self._total)), self._count)]
+            return [fold(ev, total, slots) for total in (ev.rescale(ev.relinearize(self._total)), self._count)]
 
 
 class FilterScan(_Sums):

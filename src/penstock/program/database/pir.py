@@ -98,11 +98,11 @@ class PirPlan:
 
         The first dimension runs fastest, so that a sum along it is read in one go.
         """
-        found = []
+        coordinates = []
         for length in self.dimensions:
             block, place = divmod(block, length)
-            found.append(place)
-        return tuple(found)
+            coordinates.append(place)
+        return tuple(coordinates)
 
     def columns_of(self, records: Bytes, block: int) -> Iterator[Callable[[], Floats]]:
         """Return a maker of the column vectors of a block, (slots,) each; the block is cut into chunks once, at first
@@ -149,7 +149,7 @@ class PirScan:
         ev, plan = self.ev, self.plan
         block, slot = divmod(index, plan.params.slots)
         at = plan.places(block)
-        found: list[list[Any]] = []
+        encrypted: list[list[Any]] = []
         for dimension, length in enumerate(plan.dimensions):
             one_hot = np.zeros(plan.params.slots)
             one_hot[slot] = 1.0
@@ -157,13 +157,13 @@ class PirScan:
             limbs = plan.object_limbs - dimension
             # Zeros are encrypted like ones: nobody tells them apart.
             vectors = [chosen if place == at[dimension] else 0.0 * chosen for place in range(length)]
-            found.append(
+            encrypted.append(
                 [
                     ev.mod_drop(ev.encrypt(vector, name=f"query[{query},{dimension},{place}]"), limbs)
                     for place, vector in enumerate(vectors)
                 ]
             )
-        return found
+        return encrypted
 
     def absorb(self, operand: Any) -> None:
         """The next object: the plaintext (or ciphertext) of the next column."""

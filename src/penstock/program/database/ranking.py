@@ -172,11 +172,11 @@ class RankPlan:
     def decoded(self, answers: Sequence[Sequence[Floats]]) -> Floats:
         """The largest scores and their indices, (records, top, 2), from decrypted answers of every object."""
         at = (np.arange(self.per_object) * self.block)[:, None] + np.arange(self.top) * self.pitch
-        found = [
+        ranked = [
             np.stack([np.real(values)[at] / 2, np.real(indices)[at] * (self.scores / 2)], axis=-1)
             for values, indices in answers
         ]
-        return np.concatenate(found)[: self.records]
+        return np.concatenate(ranked)[: self.records]
 
 
 class RankScan:
@@ -204,7 +204,7 @@ class RankScan:
             value = self._sign(plan.placing, ev.add(fold(ev, rank, plan.rows, -pitch), self._places))
             chosen = ev.sub(value, ev.rotate(value, -pitch))
         with ev.scope("select"):
-            values, indices = (ev.rescale(ev.mult(chosen, each)) for each in (own, self._numbers))
+            values, indices = (ev.rescale(ev.mult(chosen, factor)) for factor in (own, self._numbers))
             return fold(ev, values, n), fold(ev, indices, n)
 
     def _sign(self, sign: CompositeSign, value: Any) -> Any:

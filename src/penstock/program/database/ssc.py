@@ -155,14 +155,14 @@ class SscPlan:
 
     def scores(self, answers: Sequence[Floats]) -> Floats:
         """The scores in decrypted answers, (vectors,), in the order of the vectors."""
-        found = np.empty(self.num_objects * self.per_object)
+        ordered = np.empty(self.num_objects * self.per_object)
         for number in range(self.num_objects):
             answer, place = divmod(number, self.features)
             here = min(self.features, self.num_objects - answer * self.features)
             # Each later object of an answer turned the earlier ones one slot further to the right.
             at = np.arange(self.per_object) * self.features + here - 1 - place
-            found[number * self.per_object : (number + 1) * self.per_object] = np.real(answers[answer])[at]
-        return found[: self.vectors]
+            ordered[number * self.per_object : (number + 1) * self.per_object] = np.real(answers[answer])[at]
+        return ordered[: self.vectors]
 
 
 class SscScan:
@@ -201,8 +201,8 @@ class SscScan:
             return fold(ev, a, plan.features)
         for step, count in ((1, plan.baby), (plan.baby, plan.features // plan.baby)):
             turned = ev.rotate_many(a, [k * step for k in range(1, count)])
-            for each in turned:
-                a = ev.add(a, each)
+            for rotated in turned:
+                a = ev.add(a, rotated)
         return a
 
     def finish(self) -> list[Any]:

@@ -168,7 +168,7 @@ class _Measured:
         """What computing and reading take from each other."""
         return Beside(
             alone_s=float(compute_s.sum()),
-            beside_s=float(np.mean([computing(each).sum() for each, _ in self.besides])),
+            beside_s=float(np.mean([computing(times).sum() for times, _ in self.besides])),
             alone_bytes_per_s=bytes_per_s([*self.reads[:2], *self.reads[-2:]]),
             beside_bytes_per_s=float(np.mean([rate for _, rate in self.besides])),
         )
@@ -250,9 +250,9 @@ def priced(trace: Trace, machine: Machine, compute_s: Floats, duration_s: Floats
     cost = price_trace(trace, machine)
     rows = {op: row for row, op in enumerate(trace.operations["id"].to_pylist())}
     at = np.asarray([rows[op] for op in cost.op_ids.tolist()], dtype=np.int64)
-    found = compute_s.copy()
-    found[at] = np.maximum(compute_s[at] - duration_s[at], 0.0) + cost.compute_s
-    return found
+    prices = compute_s.copy()
+    prices[at] = np.maximum(compute_s[at] - duration_s[at], 0.0) + cost.compute_s
+    return prices
 
 
 def key_uses_of(run: NativeRun, params: CkksParameters) -> KeyUses:

@@ -77,8 +77,8 @@ class ClientLibrary:
 
 
 LIBRARIES = {
-    each.name: each
-    for each in (
+    library.name: library
+    for library in (
         ClientLibrary(
             name="penstock",
             title="penstock's client",
@@ -118,9 +118,9 @@ def chosen_library(name: str | None = None, folder: Path | None = None) -> Clien
         return kept
     if name is not None:
         return LIBRARIES[name]
-    for each in LIBRARIES.values():
-        if each.is_installed:
-            return each
+    for library in LIBRARIES.values():
+        if library.is_installed:
+            return library
     raise CapabilityMissing(f"no client library is installed, so that nothing can be encrypted: {remedy.client()}")
 
 
@@ -144,5 +144,5 @@ def open_client(
             PenstockError: the file system refused, or a key file is damaged.
     """
     chosen = chosen_library(library, folder)
-    found: Client = importlib.import_module(chosen.module).open_client(params, folder, threads)
-    return found
+    client: Client = importlib.import_module(chosen.module).open_client(params, folder, threads)
+    return client

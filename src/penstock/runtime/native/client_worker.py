@@ -92,9 +92,9 @@ class Answers:
         self._decrypted(self.client.decrypt_complex)
 
     def _decrypted(self, decrypt: Callable[[bytes], Decrypted]) -> None:
-        found = decrypt(self._connection.recv_bytes())
-        self._say(begun_s=found.begun_s, ended_s=found.ended_s)
-        self._connection.send_bytes(found.values.tobytes())
+        decryption = decrypt(self._connection.recv_bytes())
+        self._say(begun_s=decryption.begun_s, ended_s=decryption.ended_s)
+        self._connection.send_bytes(decryption.values.tobytes())
 
     def do_memory(self) -> None:
         self._say(peak_rss_bytes=peak_resident_bytes())

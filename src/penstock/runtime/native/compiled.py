@@ -149,15 +149,15 @@ class CompilingEngine(WorkExecutor):
         call, rest = calls[0], dict[str, Any]()
         if call.key is not None:
             rest["key"] = self._key_number(call.key), call.state.limbs
-        operands = [self.number_of(each.value) for call in calls for each in call.operands]
-        vectors = [self._encoded(each) for each in work.vectors]
+        operands = [self.number_of(operand.value) for call in calls for operand in call.operands]
+        vectors = [self._encoded(encoding) for encoding in work.vectors]
         sizes = [self._rows(call) for call in calls]
         number = self._add(
             work.name, operands, sizes, argument=work.argument, numbers=work.numbers, vectors=vectors, **rest
         )
         # In the order in which they are taken: operands and the product come before the switch of its key.
-        for each in calls:
-            self.compiled.scratch_rows[-1] += self._adjusted_rows(each)
+        for part in calls:
+            self.compiled.scratch_rows[-1] += self._adjusted_rows(part)
         if call.key is not None:
             self._switched(call.key, call.state.limbs)
         return [Executed(call.state, number + at) for at, call in enumerate(calls)]
@@ -234,7 +234,7 @@ class CompilingEngine(WorkExecutor):
         if kind is OpKind.MULT_NO_RELIN:
             polynomials = 3
         elif TRAITS[kind].key != RELIN_KEY:
-            polynomials = min(max(each.polynomials for each in call.operands), 3)
+            polynomials = min(max(operand.polynomials for operand in call.operands), 3)
         return [params.polynomial_bytes(limbs)] * polynomials
 
     def _adjusted_rows(self, call: Call) -> list[int]:
@@ -242,9 +242,9 @@ class CompilingEngine(WorkExecutor):
         limbs = self.params.polynomial_bytes(call.state.limbs)
         is_product, key = TRAITS[call.kind].is_product, TRAITS[call.kind].key
         moved = [
-            each
-            for each in call.operands
-            if each.state.limbs > call.state.limbs or (is_product and each.state.degree > 1)
+            operand
+            for operand in call.operands
+            if operand.state.limbs > call.state.limbs or (is_product and operand.state.degree > 1)
         ]
         rows = [limbs] * (2 * len(moved)) if self._automatic else []
         return rows + [limbs] * 3 if is_product and key == RELIN_KEY else rows

@@ -118,7 +118,7 @@ def compute_compiled(
         device=options.device,
     )
     keys.ran(compiled.key_uses, times[compiled.key_tasks, 2].tolist())
-    made = [each for each in outputs if each is not None]
+    made = [output for output in outputs if output is not None]
     if len(made) != len(compiled.outputs):
         raise PenstockError(f"the program made {len(made)} of its {len(compiled.outputs)} outputs")
     return Computed(outputs=made, times=times, counts=counts)

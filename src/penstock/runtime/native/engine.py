@@ -172,11 +172,11 @@ class EngineHere(WorkExecutor):
     def operands_of(self, calls: Sequence[Call]) -> list[Any]:
         """The operands of calls, with their limbs."""
         if self.inputs is None:
-            return [each.value for call in calls for each in call.operands]
-        found = [self._in_memory(each) for call in calls for each in call.operands]
+            return [operand.value for call in calls for operand in call.operands]
+        operands = [self._in_memory(operand) for call in calls for operand in call.operands]
         # Operands hold references to their data; the shelf does not need to.
         self.inputs.end_use()
-        return found
+        return operands
 
     def _in_memory(self, a: Cipher) -> Any:
         """The ciphertext with its limbs, where it is an input that lies on disk, too."""
@@ -192,19 +192,23 @@ class EngineHere(WorkExecutor):
         """Vectors of one form, encoded; new ones together."""
         _, limbs, degree, is_coefficients = vectors[0]
         if is_coefficients:
-            return [self._coefficients(each.plain, limbs) for each in vectors]
+            return [self._coefficients(encoding.plain, limbs) for encoding in vectors]
         name = (limbs, degree)
-        new = list({id(each.plain): each.plain for each in vectors if name not in each.plain.kept(self)}.values())
+        new = list(
+            {
+                id(encoding.plain): encoding.plain for encoding in vectors if name not in encoding.plain.kept(self)
+            }.values()
+        )
         if new:
             start = time.perf_counter()
-            values = [np.ascontiguousarray(each.values, dtype=np.complex128) for each in new]
+            values = [np.ascontiguousarray(plain.values, dtype=np.complex128) for plain in new]
             made = self.context.encode_many(values, limbs, degree, len(values[0]))
-            for each, encoded in zip(new, made, strict=True):
-                each.kept(self)[name] = encoded
+            for plain, encoded in zip(new, made, strict=True):
+                plain.kept(self)[name] = encoded
             self.encode_s += time.perf_counter() - start
-        found = [each.plain.kept(self)[name] for each in vectors]
+        rows = [encoding.plain.kept(self)[name] for encoding in vectors]
         self._now_encoded(new, name, self.params.polynomial_bytes(limbs))
-        return found
+        return rows
 
     def _now_encoded(self, new: Sequence[Plain], name: tuple[Any, ...], size: int) -> None:
         """Vectors were encoded, into `size` bytes each: the first ones stay, as far as the budget goes.
@@ -213,9 +217,9 @@ class EngineHere(WorkExecutor):
         none.
         """
         self.num_encoded += len(new)
-        for each in new:
+        for plain in new:
             if self._vector_bytes is not None and self.kept_vector_bytes + size > self._vector_bytes:
-                del each.kept(self)[name]
+                del plain.kept(self)[name]
             else:
                 self.kept_vector_bytes += size
 

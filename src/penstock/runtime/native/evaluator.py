@@ -131,7 +131,7 @@ class NativeEvaluator(ExecutingEvaluator):
         engine, start = self.engine, time.perf_counter()
         is_complex = ComplexValues.of(self.builder).has(a.object_id, self.builder)
         decrypt = self.ends.decrypt_complex if is_complex else self.ends.decrypt
-        found = decrypt(engine.give(a))
-        engine.transfer_s += found.begun_s - start
-        times = found.begun_s - engine.origin_s, found.ended_s - engine.origin_s
-        return found.values, Executed(a.state, None, *times)
+        decryption = decrypt(engine.give(a))
+        engine.transfer_s += decryption.begun_s - start
+        times = decryption.begun_s - engine.origin_s, decryption.ended_s - engine.origin_s
+        return decryption.values, Executed(a.state, None, *times)

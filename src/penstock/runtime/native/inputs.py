@@ -74,15 +74,15 @@ class InputShelf:
             content = path.read_bytes()
         size = len(content)
         self._make_room(self._budget_bytes - size)
-        found = self._take(content)
+        ciphertext = self._take(content)
         del content
-        self._resident[number] = found, size
+        self._resident[number] = ciphertext, size
         self._resident_bytes += size
         traffic = self.traffic
         traffic.read_bytes += size
         traffic.read_s += time.perf_counter() - started
         traffic.peak_resident_bytes = max(traffic.peak_resident_bytes, self._resident_bytes)
-        return found
+        return ciphertext
 
     def end_use(self) -> None:
         """End the operation: inputs beyond the budget leave memory."""

@@ -46,7 +46,7 @@ class MeteredEngine(CompilingEngine):
         return self.given(state.limbs)
 
     def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
-        return [replace(each, value=self._held(each.value)) for each in super().perform(work, calls)]
+        return [replace(executed, value=self._held(executed.value)) for executed in super().perform(work, calls)]
 
     def _add(self, work: str, operands: Sequence[int], sizes: Sequence[list[int]], **rest: Any) -> int:
         number = super()._add(work, operands, sizes, **rest)

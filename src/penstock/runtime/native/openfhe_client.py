@@ -80,9 +80,9 @@ class OpenFheClient:
         return made
 
     def _decrypted(self, content: bytes) -> tuple[Decrypted, Any]:
-        found = self._fhe.DeserializeCiphertextString(content, self._fhe.BINARY)
+        ciphertext = self._fhe.DeserializeCiphertextString(content, self._fhe.BINARY)
         begun = time.perf_counter()
-        plain = self.context.decrypt(found, self.params.num_q - found.GetLevel())
+        plain = self.context.decrypt(ciphertext, self.params.num_q - ciphertext.GetLevel())
         ended = time.perf_counter()
         return Decrypted(values=self.context.slots_of(plain), begun_s=begun, ended_s=ended), plain
 

@@ -58,11 +58,11 @@ def encapsulation_keys(context: OpenFheContext) -> dict[str, Any]:
         imported = store.import_openfhe(_MADE, everything, params=params, only=sorted(ENCAPSULATION))
         everything.unlink()
         made, contents = {}, {}
-        for each in imported:
-            place = folder / each.name.key
-            export_openfhe(store, [each.name], params, place, layout="objects")
-            contents[each.name.key] = (place / ROTATIONS).read_bytes()
-            made[each.name.key], _ = fhe.DeserializeEvalKeyMap(str(place / ROTATIONS), fhe.BINARY)
+        for key in imported:
+            place = folder / key.name.key
+            export_openfhe(store, [key.name], params, place, layout="objects")
+            contents[key.name.key] = (place / ROTATIONS).read_bytes()
+            made[key.name.key], _ = fhe.DeserializeEvalKeyMap(str(place / ROTATIONS), fhe.BINARY)
     _try(context, contents)
     return made
 
@@ -77,8 +77,8 @@ def _try(context: OpenFheContext, contents: dict[str, bytes]) -> None:
     sparse = engine.perform("to_sparse", low, key=keys[TO_SPARSE_KEY])
     (back,) = engine.perform("to_dense", sparse, key=keys[TO_DENSE_KEY])
     exported = engine.export_ciphertext(back, _engine.CkksWriter(content))
-    found = fhe.DeserializeCiphertextString(exported, fhe.BINARY)
-    if not is_close(decrypted(cc, found, context.secret_key), TRIAL):
+    ciphertext = fhe.DeserializeCiphertextString(exported, fhe.BINARY)
+    if not is_close(decrypted(cc, ciphertext, context.secret_key), TRIAL):
         raise KeyPairDamaged(
             "the new evaluation keys to-sparse and to-dense do not work with their key pair, and are not kept. The "
             "pair was damaged in memory, or the memory is: run it again, and test the machine's memory if it stays"

@@ -122,37 +122,37 @@ def choose_plan(
             "not encrypt in: docs/guides/similarity.md says how to search for real; `penstock predict` and `simulate` "
             "take it"
         )
-    found = [_priced(first, trace, budget_bytes, threads)]
-    if plan is None or not is_library(params) or not found[0].trace.count_by_kind().get(OpKind.BOOTSTRAP.value, 0):
-        return Choice(plan=found[0])
+    plans = [_priced(first, trace, budget_bytes, threads)]
+    if plan is None or not is_library(params) or not plans[0].trace.count_by_kind().get(OpKind.BOOTSTRAP.value, 0):
+        return Choice(plan=plans[0])
     if plan.rotations != FEW_KEYS:
-        for each in _others(first):
+        for varied in _others(first):
             with suppress(ParamsError):  # a program that refreshes at fewer levels than SlotsToCoeffs first takes
-                found.append(_priced(each, trace_of(each), budget_bytes, threads))
-    fitting = [each for each in found if _fits(each, budget_bytes)]
+                plans.append(_priced(varied, trace_of(varied), budget_bytes, threads))
+    fitting = [candidate for candidate in plans if _fits(candidate, budget_bytes)]
     if not fitting:
-        _check(min(found, key=lambda each: _largest_use(each.trace)), budget_bytes)
+        _check(min(plans, key=lambda candidate: _largest_use(candidate.trace)), budget_bytes)
     if budget_bytes is not None:
-        most = MORE_LIVE * found[0].live_bytes
-        fitting = [each for each in fitting if each.live_bytes <= most] or fitting
+        most = MORE_LIVE * plans[0].live_bytes
+        fitting = [candidate for candidate in fitting if candidate.live_bytes <= most] or fitting
     if budget_bytes is None and memory_bytes is not None:
-        within = [each for each in fitting if each.whole_bytes <= memory_bytes]
-        fitting = within or [min(fitting, key=lambda each: each.whole_bytes)]
+        within = [candidate for candidate in fitting if candidate.whole_bytes <= memory_bytes]
+        fitting = within or [min(fitting, key=lambda candidate: candidate.whole_bytes)]
     taken = _cheapest(fitting)
     if _is_first(taken) and not is_real():
-        found = [each for each in found if not _is_first(each)]
-        if not found:
+        plans = [candidate for candidate in plans if not _is_first(candidate)]
+        if not plans:
             raise complex_refresh(first)
-        taken = _cheapest([each for each in fitting if not _is_first(each)] or found[:1])
-    others = tuple(each for each in found if each is not taken)
+        taken = _cheapest([candidate for candidate in fitting if not _is_first(candidate)] or plans[:1])
+    others = tuple(candidate for candidate in plans if candidate is not taken)
     return Choice(plan=taken, others=others, why=_why(taken, others, budget_bytes) if others else "")
 
 
 def _cheapest(plans: Sequence[Plan]) -> Plan:
     """Of plans that are nearly as fast as the fastest, the one of the fewest bytes of keys."""
-    best = min(each.predicted_s for each in plans)
-    enough = [each for each in plans if each.predicted_s <= (1 + WORTH) * best]
-    return min(enough, key=lambda each: (each.key_bytes, each.predicted_s))
+    best = min(candidate.predicted_s for candidate in plans)
+    enough = [candidate for candidate in plans if candidate.predicted_s <= (1 + WORTH) * best]
+    return min(enough, key=lambda candidate: (candidate.key_bytes, candidate.predicted_s))
 
 
 def _is_first(plan: Plan) -> bool:
@@ -168,7 +168,7 @@ def _others(first: CkksParameters) -> list[CkksParameters]:
         for steps in BABY_STEPS
         if (steps, order) != (plan.baby_steps, plan.order)
     ]
-    return [replace(first, bootstrap=each) for each in varied]
+    return [replace(first, bootstrap=other) for other in varied]
 
 
 def _priced(params: CkksParameters, trace: Trace, budget_bytes: int | None, threads: int) -> Plan:
@@ -253,10 +253,13 @@ def _check(plan: Plan, budget_bytes: int | None) -> None:
 
 
 def _why(taken: Plan, others: tuple[Plan, ...], budget_bytes: int | None) -> str:
-    def said(each: Plan) -> str:
-        read = f", {format_bytes(each.read_bytes).split(' (')[0]} read" if budget_bytes is not None else ""
-        return f"{each.num_keys} keys of {format_bytes(each.key_bytes).split(' (')[0]}{read}"
+    def difference(other: Plan) -> str:
+        read = f", {format_bytes(other.read_bytes).split(' (')[0]} read" if budget_bytes is not None else ""
+        return f"{other.num_keys} keys of {format_bytes(other.key_bytes).split(' (')[0]}{read}"
 
-    parts = [f"{each.name}: {each.predicted_s / taken.predicted_s:.2f} of its time, {said(each)}" for each in others]
+    parts = [
+        f"{other.name}: {other.predicted_s / taken.predicted_s:.2f} of its time, {difference(other)}"
+        for other in others
+    ]
     of_all = f"{format_seconds(taken.predicted_s)} of computing and reading in all"
-    return f"refreshes by '{taken.name}' ({said(taken)}): {of_all}; others: {'; '.join(parts)} (nominal rates)"
+    return f"refreshes by '{taken.name}' ({difference(taken)}): {of_all}; others: {'; '.join(parts)} (nominal rates)"

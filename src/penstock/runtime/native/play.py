@@ -165,10 +165,10 @@ class _Run:
         cache = self._cache
         if self._ahead is not None or cache.is_starving():
             return
-        found = next(cache.missing(self._prefetch_uses), None)
-        if found is None:
+        missing = next(cache.missing(self._prefetch_uses), None)
+        if missing is None:
             return
-        key, limbs, distance = found
+        key, limbs, distance = missing
         need = Need(distance, waits=not cache.is_urgent(self._prefetch_uses))
         resident = cache.residents.get(key)
         have = 0 if resident is None else resident.limbs
@@ -176,14 +176,14 @@ class _Run:
             self._ahead = cache.claim(key, limbs, self.now)
 
     def _loads(self) -> list[Load]:
-        return [each for each in (self._ahead, self._own) if each is not None]
+        return [load for load in (self._ahead, self._own) if load is not None]
 
     def _next_end_s(self, bytes_per_s: float) -> float | None:
         """Seconds until a load ends; those under way share the disk."""
         loads = self._loads()
         if not loads:
             return None
-        return min(each.left_bytes for each in loads) * len(loads) / bytes_per_s
+        return min(load.left_bytes for load in loads) * len(loads) / bytes_per_s
 
     def _until_a_load_ends(self) -> None:
         rate = self._reading.bytes_per_s
@@ -196,16 +196,16 @@ class _Run:
         loads = self._loads()
         self.now += seconds
         done = seconds * bytes_per_s / max(1, len(loads))
-        for each in loads:
-            each.left_bytes -= done
-        for each in loads:
-            if each.left_bytes > 0.5:
+        for load in loads:
+            load.left_bytes -= done
+        for load in loads:
+            if load.left_bytes > 0.5:
                 continue
-            resident = self._cache.residents[each.key]
-            self.read_bytes += each.bytes
-            self._cache.byte_s.take((self.now - each.begun_s) / each.bytes)
-            resident.limbs, resident.loading = each.limbs, False
-            if each is self._ahead:
+            resident = self._cache.residents[load.key]
+            self.read_bytes += load.bytes
+            self._cache.byte_s.take((self.now - load.begun_s) / load.bytes)
+            resident.limbs, resident.loading = load.limbs, False
+            if load is self._ahead:
                 self._ahead = None
             else:
                 self._own = None

@@ -160,7 +160,7 @@ class KeyPlace:
 
     @property
     def on_disk(self) -> bool:
-        return any(each is not None for each in (self.store, self.budget_bytes, self.memory_bytes))
+        return any(choice is not None for choice in (self.store, self.budget_bytes, self.memory_bytes))
 
 
 def key_uses(trace: Trace) -> list[tuple[str, int]]:
@@ -172,10 +172,10 @@ def key_uses(trace: Trace) -> list[tuple[str, int]]:
 
 def highest_limbs(trace: Trace) -> dict[str, int]:
     """Key -> limbs of its highest key switch in a program; a key needs no rows above them."""
-    found = dict.fromkeys(trace.view().key_ids(), 1)
+    highest = dict.fromkeys(trace.view().key_ids(), 1)
     for key, limbs in key_uses(trace):
-        found[key] = max(found[key], limbs)
-    return found
+        highest[key] = max(highest[key], limbs)
+    return highest
 
 
 class Prepared:
@@ -323,7 +323,7 @@ class Prepared:
         assert self.store is not None
         uses, place = key_uses(self.expected), self.place
         whole = max(1, sum(self.params.key_bytes(key=key) for key in {key for key, _ in uses}))
-        budget = next(each for each in (budget_bytes, place.budget_bytes, whole) if each is not None)
+        budget = next(stated for stated in (budget_bytes, place.budget_bytes, whole) if stated is not None)
         stored = KeysOnDisk(
             self.params, self.store, place.tenant, budget, uses, ahead=False, secret_tag=self.client.key_tag
         )

@@ -168,9 +168,9 @@ class _Packaged:
             key_bytes=budget_bytes if budget_bytes is not None else place.budget_bytes,
             input_bytes=place.input_budget_bytes,
         )
-        encrypted = [each for each in package.instructions if each.verb is Verb.ENCRYPT]
+        encrypted = [instruction for instruction in package.instructions if instruction.verb is Verb.ENCRYPT]
         slots = self._prepared.params.slots
-        inputs = [padded(data.inputs[package.inputs[each.argument].name], slots) for each in encrypted]
+        inputs = [padded(data.inputs[package.inputs[instruction.argument].name], slots) for instruction in encrypted]
         done = run_whole(self._prepared, self._whole, budget, inputs, on_operation)
         return replace(done, result=self._workload.joined(done.result))
 

@@ -69,7 +69,9 @@ def timed_reads(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequ
 def bytes_per_s(around: Sequence[KeyReads]) -> float:
     """The rate of the median key of those read before and after a run: a disk sometimes stalls for longer than many
     keys take."""
-    return median(size / each for reads in around for size, each in zip(reads.key_bytes, reads.key_s, strict=True))
+    return median(
+        size / seconds for reads in around for size, seconds in zip(reads.key_bytes, reads.key_s, strict=True)
+    )
 
 
 def cpu_s_per_byte(around: Sequence[KeyReads]) -> float:
@@ -138,7 +140,7 @@ def _session(store: KeyStore, tenant: str, params: CkksParameters) -> KeySession
 
 def _known(store: KeyStore, tenant: str, params: CkksParameters) -> dict[str, StoredKey]:
     """The keys of the tenant's oldest pair, which a session without a tag reads."""
-    found: dict[str, StoredKey] = {}
+    known: dict[str, StoredKey] = {}
     for key in sorted(store.list_keys(tenant=tenant, digest=parameter_digest(params)), key=lambda key: key.name.pair):
-        found.setdefault(key.name.key, key)
-    return found
+        known.setdefault(key.name.key, key)
+    return known

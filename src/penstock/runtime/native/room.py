@@ -138,10 +138,10 @@ _NAMES = {"keys": "keys", "vectors": "constants", "inputs": "inputs"}
 
 def _why(parts: Mapping[str, Wanted], ranked: list[str], given: Mapping[str, int]) -> str:
     """The order in which parts got their bytes."""
-    said = []
+    reasons = []
     for name in ranked:
         part = parts[name]
         if part.all_bytes > part.least_bytes:
             saved = format_seconds(part.saved_s_per_byte * 1e9)
-            said.append(f"{_NAMES[name]} {given[name] / part.all_bytes:.0%} in memory (1 GB saves {saved})")
-    return "; ".join(said)
+            reasons.append(f"{_NAMES[name]} {given[name] / part.all_bytes:.0%} in memory (1 GB saves {saved})")
+    return "; ".join(reasons)

@@ -87,7 +87,7 @@ class MemoryPlan:
 
     def given(self, name: str) -> int:
         """Bytes of a class; 0 where there is no such class."""
-        return sum(each.given_bytes for each in self.shares if each.name == name)
+        return sum(share.given_bytes for share in self.shares if share.name == name)
 
     @property
     def total_bytes(self) -> int:
@@ -108,12 +108,12 @@ class MemoryPlan:
         return tuple(dict.fromkeys(phase for share in self.shares for phase in share.phases))
 
     def _of(self, phase: str) -> list[Share]:
-        return [each for each in self.shares if phase in each.phases]
+        return [share for share in self.shares if phase in share.phases]
 
     def words(self) -> str:
         """The peak and its parts, in a sentence."""
-        peak = max(self.phases, key=lambda phase: sum(each.given_bytes for each in self._of(phase)))
-        parts = [f"{each.name} {_short(each.given_bytes)}" for each in self._of(peak) if each.given_bytes]
+        peak = max(self.phases, key=lambda phase: sum(share.given_bytes for share in self._of(phase)))
+        parts = [f"{share.name} {_short(share.given_bytes)}" for share in self._of(peak) if share.given_bytes]
         return f"predicted peak {_short(self.total_bytes)}, at least {_short(self.least_bytes)}: {', '.join(parts)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -123,13 +123,13 @@ class MemoryPlan:
             "predicted_peak_bytes": self.total_bytes,
             "least_bytes": self.least_bytes,
             "classes": {
-                each.name: {
-                    "given_bytes": each.given_bytes,
-                    "least_bytes": each.least_bytes,
-                    "all_bytes": each.all_bytes,
-                    "phases": list(each.phases),
+                share.name: {
+                    "given_bytes": share.given_bytes,
+                    "least_bytes": share.least_bytes,
+                    "all_bytes": share.all_bytes,
+                    "phases": list(share.phases),
                 }
-                for each in self.shares
+                for share in self.shares
             },
         }
 
@@ -143,7 +143,7 @@ def plan_memory(parts: Sequence[Part], memory_bytes: int | None, option: str) ->
     wanted = {part.name: part.wanted for part in parts}
     phases = {part.name: part.phases for part in parts}
     if memory_bytes is None:
-        given = {name: each.all_bytes for name, each in wanted.items()}
+        given = {name: need.all_bytes for name, need in wanted.items()}
     else:
         _check(parts, memory_bytes, option)
 
@@ -175,12 +175,12 @@ def _check(parts: Sequence[Part], memory_bytes: int, option: str) -> None:
     least = least_of(parts)
     if least <= memory_bytes:
         return
-    phase, own = max(_by_phase(parts), key=lambda each: sum(part.wanted.least_bytes for part in each[1]))
+    phase, own = max(_by_phase(parts), key=lambda phased: sum(part.wanted.least_bytes for part in phased[1]))
     left = memory_bytes
     for part in own:
         size = part.wanted.least_bytes
         if size > left:
-            needs = ", ".join(f"{each.name} {_short(each.wanted.least_bytes)}" for each in own)
+            needs = ", ".join(f"{part.name} {_short(part.wanted.least_bytes)}" for part in own)
             raise BudgetTooSmall(
                 f"{option} {format_bytes(memory_bytes)} is too little: in the phase '{phase}' the class "
                 f"'{part.name}' needs {format_bytes(size)} at least, and {format_bytes(left)} are left. All classes "

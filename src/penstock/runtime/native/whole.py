@@ -98,10 +98,10 @@ def run_compiled(
             raise PenstockError("decrypt: nothing was encrypted in this run")
         start = time.perf_counter()
         decrypt = ends.decrypt_complex if number in kept else ends.decrypt
-        found = decrypt(context.export_ciphertext(result, writer))
-        transfer_s += found.begun_s - start
-        decryptions.append((found.begun_s - origin, found.ended_s - origin))
-        place[:] = found.values
+        decryption = decrypt(context.export_ciphertext(result, writer))
+        transfer_s += decryption.begun_s - start
+        decryptions.append((decryption.begun_s - origin, decryption.ended_s - origin))
+        place[:] = decryption.values
     return WholeRun(
         times=done.times,
         counts=done.counts,

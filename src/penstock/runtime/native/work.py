@@ -77,7 +77,7 @@ def work_of(call: Call, params: CkksParameters) -> Work:
     if call.scalar is not None:
         return _with_number(call, call.scalar)
     if isinstance(how, PlainSum):
-        return Work("plain_sum", vectors=[Encoding(each, state.limbs, 1) for each in how.plains])
+        return Work("plain_sum", vectors=[Encoding(plain, state.limbs, 1) for plain in how.plains])
     if isinstance(how, Monomial):
         return Work("monomial", how.power)
     if isinstance(how, Whole):
@@ -123,7 +123,7 @@ class WorkExecutor(ABC):
     def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
         first, how = calls[0], calls[0].how
         assert isinstance(how, WeightedSum)
-        vectors = [Encoding(each, first.state.limbs, 1, is_coefficients=True) for each in how.plains]
+        vectors = [Encoding(plain, first.state.limbs, 1, is_coefficients=True) for plain in how.plains]
         name = "weighted_sums_plus" if len(first.operands) > len(vectors) else "weighted_sums"
         return self.perform(Work(name, len(calls), vectors=vectors), calls)
 

@@ -55,7 +55,7 @@ def made(
     """
     refuse_of_other_kinds(kind, MAKES, given)
     checked = catalogue.get(params or DEFAULT_PARAMS[kind])
-    if sum(each is not None for each in (records, size, data)) != 1:
+    if sum(stated is not None for stated in (records, size, data)) != 1:
         raise UsageError("say how large: one of --records, --size or --data")
     scored = kind == SSC
     width = features if scored else record_bytes

@@ -76,10 +76,10 @@ def read_disk(path: Path) -> Disk:
     spec = parse_spec(DiskSpec, path, str(path), "a disk file")
 
     def value(figure: FigureSpec, what: str, units: dict[str, float]) -> float:
-        found = parse_quantity(figure.value, units, f"{path}: {what}")
-        if found == 0 and units is RATE_UNITS:
+        quantity = parse_quantity(figure.value, units, f"{path}: {what}")
+        if quantity == 0 and units is RATE_UNITS:
             raise MachineError(f"{path}: {what} '{figure.value}' is zero; it must be more than zero")
-        return found
+        return quantity
 
     return Disk(
         name=spec.name,

@@ -152,11 +152,11 @@ def _replace(path: Path, description: Description, load: Callable[[Path, bool], 
 def _goes_on(place: Path, description: Description) -> bool:
     """Whether a load of the same description was begun in a folder, and can go on."""
     try:
-        found = Database.open(place)
-        found.check_keys()
+        database = Database.open(place)
+        database.check_keys()
     except PenstockError:
         return False
-    return found.description == description
+    return database.description == description
 
 
 def _load(
@@ -218,7 +218,7 @@ def planned_memory(description: Description, library: str | None, memory_bytes: 
             step_bytes=entry,
         ),
     }
-    parts = [Part(name=name, wanted=each, phases=("making",)) for name, each in wanted.items()]
+    parts = [Part(name=name, wanted=part, phases=("making",)) for name, part in wanted.items()]
     return plan_memory(parts, memory_bytes, "--memory")
 
 
@@ -245,18 +245,18 @@ def _begun(path: Path, given: _Given, force: bool, times: LoadTimes, stack: Exit
     """The header of a new database, or of the one that is to go on; and what makes its entries, until `stack` ends."""
     description, segment_bytes = given.description, given.segment_bytes
     if (path / HEADER).exists() and not force:
-        found = Database.open(path)
-        if found.complete:
+        begun = Database.open(path)
+        if begun.complete:
             raise WouldOverwrite(path)
-        if found.description != description:
+        if begun.description != description:
             raise UsageError(
                 f"{path} holds an unfinished database of another description: name another folder, or use --force to "
                 "replace it"
             )
-        found.check_keys()
+        begun.check_keys()
         remove_leftovers(path)
         remove_leftovers(path / SEGMENTS)
-        return found, _entries(path, given, times, stack)
+        return begun, _entries(path, given, times, stack)
     _refuse_others(path)
     slack = 0 if description.stored == RECORDS else CIPHERTEXT_SLACK_BYTES
     planned = Layout.of(description, segment_bytes, planned_entry_bytes(description, given.library) + slack)
@@ -283,10 +283,10 @@ def _begun(path: Path, given: _Given, force: bool, times: LoadTimes, stack: Exit
 def _refuse_others(path: Path) -> None:
     """Raises: UsageError: the folder holds files that do not belong to a database."""
     others = [
-        each.relative_to(path)
+        other.relative_to(path)
         for folder, own in ((path, _FILES), (path / KEYS, _KEY_FILES), (path / SEGMENTS, ("*.seg",)))
-        for each in folder.glob("*")
-        if not any(each.match(name) for name in (*own, f"{TEMPORARY_PREFIX}*"))
+        for other in folder.glob("*")
+        if not any(other.match(name) for name in (*own, f"{TEMPORARY_PREFIX}*"))
     ]
     if others:
         raise UsageError(f"{path} holds other files ({others[0]}): name a separate folder for the database")
@@ -381,8 +381,8 @@ def _vectors(description: Description, content: Content) -> Callable[[int], Valu
         if at not in block:
             block.clear()
             block[at] = plan.packing.chunks(content.rows(at * slots, slots))
-        found: Values = block[at][c]
-        return found
+        values: Values = block[at][c]
+        return values
 
     return column
 

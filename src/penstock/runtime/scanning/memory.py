@@ -143,7 +143,7 @@ def _parts(asked: AskedScan, metered: Metered, process_bytes: int, of_values: tu
         "constants": Wanted.always(_constant_bytes(asked, metered)),
         "tables": Wanted.always(4 * params.ring_dim * min(len(rotations), KEPT_AUTOMORPHISMS)),
     }
-    return [Part(name=name, wanted=each, phases=PHASE) for name, each in wanted.items()]
+    return [Part(name=name, wanted=part, phases=PHASE) for name, part in wanted.items()]
 
 
 def _constant_bytes(asked: AskedScan, metered: Metered) -> int:

@@ -92,8 +92,8 @@ def answer(
     planned = {} if planner is None else {"planner": planner}
     with SCANNERS[reading](description.params, keys, folder, threads, library, **planned) as scanner:
         ahead = prefetch if scanner.plan is None else scanner.plan.prefetch
-        found = _answered(database, question, plan, scanner, reading, ahead, direct, on_entry)
-        return replace(found, scan_plan=scanner.plan, traffic=scanner.traffic())
+        answered = _answered(database, question, plan, scanner, reading, ahead, direct, on_entry)
+        return replace(answered, scan_plan=scanner.plan, traffic=scanner.traffic())
 
 
 def _answered(
@@ -177,11 +177,11 @@ def scan_all(ev: Evaluator, plan: Plan, queries: int, stored: str, entry: Callab
             block, column = divmod(number, plan.packing.columns)
             scan.absorb(ev.encode(lambda: np.zeros(1), name=f"database[{block},{column}]"))
         else:
-            for each in scan.absorb(entry(number)) or ():
-                ev.decrypt(each)
+            for answer in scan.absorb(entry(number)) or ():
+                ev.decrypt(answer)
     if not isinstance(scan, MatchScan):
-        for each in scan.finish():
-            ev.decrypt(each)
+        for answer in scan.finish():
+            ev.decrypt(answer)
 
 
 def stored_entry(ev: RowWriter, number: int, value: Any = None) -> Cipher:
@@ -228,7 +228,7 @@ def _operand(scanner: Scanner, operand: Any, number: int) -> Any:
 
 def _matched(ev: Evaluator, plan: MatchPlan, sums: Iterable[Any], number: int) -> list[tuple[int, int]]:
     """The matches in object `number`, from its sums: record, and the byte at which the pattern begins."""
-    distances = np.stack([plan.distances(ev.decrypt(each), s) for s, each in enumerate(sums)], axis=1)
+    distances = np.stack([plan.distances(ev.decrypt(total), s) for s, total in enumerate(sums)], axis=1)
     first = number * plan.per_object
     return [
         (first + int(record), int(begin) * plan.packing.chunk_bytes)
@@ -240,10 +240,10 @@ def _matched(ev: Evaluator, plan: MatchPlan, sums: Iterable[Any], number: int) -
 def _finish(ev: Evaluator, plan: Plan, scan: Any, question: Question) -> dict[str, Any]:
     if isinstance(plan, MatchPlan):
         return {}
-    shown = [ev.decrypt(each) for each in scan.finish()]
+    shown = [ev.decrypt(answer) for answer in scan.finish()]
     if isinstance(plan, SscPlan):
         return {"scores": plan.scores(shown)}
-    chunks = np.stack([plan.decoded(each, int(i)) for each, i in zip(shown, question, strict=True)], axis=1)
+    chunks = np.stack([plan.decoded(answer, int(i)) for answer, i in zip(shown, question, strict=True)], axis=1)
     rows, distance = plan.packing.rounded(chunks)
     return {"records": tuple(row.tobytes() for row in rows), "chunk_error": float(distance.max())}
 

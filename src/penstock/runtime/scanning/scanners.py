@@ -116,11 +116,11 @@ def native_scanner(
             except ValueError as error:
                 raise PenstockError(f"{len(content)} bytes are not a ciphertext of this set: {error}") from error
 
-        def adopt(found: Any, name: str) -> Cipher:
-            if found.slots != params.slots:
+        def adopt(ciphertext: Any, name: str) -> Cipher:
+            if ciphertext.slots != params.slots:
                 raise _other_set(name, params)
-            state = ScaleState(found.limbs, found.degree)
-            return Cipher(ev.builder.ciphertext(found.limbs, name=name), state, value=found)
+            state = ScaleState(ciphertext.limbs, ciphertext.degree)
+            return Cipher(ev.builder.ciphertext(ciphertext.limbs, name=name), state, value=ciphertext)
 
         setup_s = time.perf_counter() - began
         yield Scanner(

@@ -63,7 +63,7 @@ class Layout:
     def check(self, description: Description) -> None:
         """Raises: TypeError, ValueError: no database of this description lies so."""
         numbers = (self.entry_bytes, self.num_entries, self.per_segment)
-        if any(type(each) is not int for each in numbers):
+        if any(type(number) is not int for number in numbers):
             raise TypeError(f"layout {numbers}: whole numbers")
         size = description.entry_bytes
         # A ciphertext's size is the library's, which adds to it.
@@ -165,7 +165,7 @@ class Database:
             description = Description.from_dict(record["description"])
             layout = Layout(**record["layout"])
             layout.check(description)
-            found = cls(
+            database = cls(
                 path=path,
                 description=description,
                 layout=layout,
@@ -179,7 +179,7 @@ class Database:
             raise DatabaseError(
                 f"{file}: the digest of the parameters is not theirs: it was written by another version"
             )
-        return found
+        return database
 
     def require_complete(self) -> None:
         """Raises: DatabaseError: its load did not come to the end."""
@@ -281,7 +281,7 @@ class Database:
                 f"{str(record['database'])[:40]}, not segment {segment} of {self.identity}: make the database again; "
                 "nothing is answered from it"
             )
-        sizes, checksums = record["sizes"], [bytes.fromhex(each) for each in record["checksums"]]
+        sizes, checksums = record["sizes"], [bytes.fromhex(digits) for digits in record["checksums"]]
         if len(sizes) != len(self.layout.entries(segment)):
             raise ValueError(f"{len(sizes)} sizes of entries")
         for size, checksum in zip(sizes, checksums, strict=True):

@@ -87,17 +87,17 @@ def read_description(folder: Path) -> Description:
             f"{path}: the database is of version {version}, and this program reads {VERSION}: make it again"
         )
     try:
-        found = _described(content)
+        description = _described(content)
     except (ValueError, TypeError, KeyError) as error:
         raise DatabaseDamaged(f"{path}: {error}: make the database again") from error
-    for name, expected in ((RECORDS, record_bytes(found.layout)), (PAYLOADS, payload_bytes(found))):
+    for name, expected in ((RECORDS, record_bytes(description.layout)), (PAYLOADS, payload_bytes(description))):
         with os_errors(folder / name, "read"):
             size = (folder / name).stat().st_size if (folder / name).exists() else 0
         if size != expected:
             raise DatabaseDamaged(
                 f"{folder / name} has {size} bytes, and {INDEX} says {expected}: make the database again"
             )
-    return found
+    return description
 
 
 def _described(content: dict[str, Any]) -> Description:
@@ -129,15 +129,15 @@ def payload_count(layout: Layout) -> int:
     return Selection(layout.ring_dim // 2, layout.scores).variants * layout.scores * COLUMNS
 
 
-def payload_bytes(found: Description) -> int:
+def payload_bytes(description: Description) -> int:
     """Bytes of all payloads."""
-    return found.template_bytes + payload_count(found.layout) * found.payload_bytes
+    return description.template_bytes + payload_count(description.layout) * description.payload_bytes
 
 
-def read_template(folder: Path, found: Description) -> bytes:
+def read_template(folder: Path, description: Description) -> bytes:
     """The ciphertext of zeros, by which results are written. Raises: FileError."""
     with os_errors(folder / PAYLOADS, "read"), (folder / PAYLOADS).open("rb") as file:
-        return file.read(found.template_bytes)
+        return file.read(description.template_bytes)
 
 
 def checked(words: npt.NDArray[np.uint64], block: Block, number: int, folder: Path) -> npt.NDArray[np.uint64]:

@@ -193,15 +193,15 @@ def _keys(asked: Asked, metered: Metered) -> Wanted:
 
 def _vector_bytes(metered: Metered) -> list[tuple[int, int]]:
     """(bytes, uses) of each encoded constant."""
-    compiled, found = metered.compiled, []
+    compiled, sizes = metered.compiled, []
     for name, uses in compiled.encoded.items():
         size = compiled.encoded_bytes(name)
         if name[3]:
             # Coefficients: as many as the vector's period has slots, twice. The diagonals stay for the encoding.
             source = compiled.vectors[name[0]].source
             size = 16 * len(source() if callable(source) else source)
-        found.append((size, uses))
-    return found
+        sizes.append((size, uses))
+    return sizes
 
 
 def _most_at_once(metered: Metered, sizes: Sequence[tuple[int, int]]) -> int:

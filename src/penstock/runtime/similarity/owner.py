@@ -328,18 +328,18 @@ def query_factor(small: SmallRing, dim: int) -> float:
 def _real(given: Any, what: str) -> Floats:
     """Real numbers as doubles. Raises: UsageError: text, complex numbers, or what has no shape."""
     try:
-        found = np.asarray(given)
+        numbers = np.asarray(given)
     except ValueError:
-        found = np.asarray(None)
-    if found.dtype.kind not in "biuf":
+        numbers = np.asarray(None)
+    if numbers.dtype.kind not in "biuf":
         raise UsageError(f"{what} must have real numbers, in rows of one length: pass an array of floats")
-    return found.astype(np.float64)
+    return numbers.astype(np.float64)
 
 
 def split_result(result: bytes) -> list[bytes]:
     """The ciphertexts of a result. Raises: UsageError: no bytes. PenstockError: it is not whole."""
     check_bytes(result, "the result")
-    at, found = len(RESULT_MAGIC), []
+    at, parts = len(RESULT_MAGIC), []
     if not result.startswith(RESULT_MAGIC):
         raise PenstockError("these bytes are not a result of a similarity search: its first bytes differ")
     while at < len(result):
@@ -349,9 +349,9 @@ def split_result(result: bytes) -> list[bytes]:
             raise PenstockError(
                 f"the result is not whole: it ends {size - (len(result) - at)} bytes early; fetch it again"
             )
-        found.append(result[at : at + size])
+        parts.append(result[at : at + size])
         at += size
-    return found
+    return parts
 
 
 def _rings(params: CkksParameters | None, small_dim: int | None) -> tuple[CkksParameters, SmallRing]:

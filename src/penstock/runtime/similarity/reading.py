@@ -50,19 +50,19 @@ class ReadAhead(Generic[Place, Item]):
 
     def wait(self) -> None:
         """Until the items that are being read are there."""
-        for each in self._pending:
-            each.exception()
+        for read in self._pending:
+            read.exception()
 
     def take(self) -> Item:
         """The next item. Raises: what `read` raises."""
         if self._pending:
-            found = self._pending.popleft().result()
+            group = self._pending.popleft().result()
         else:
-            found = self._read(self._order[self._taken])
+            group = self._read(self._order[self._taken])
             self._begun += 1
         self._taken += 1
         self._fill()
-        return found
+        return group
 
 
 class DatabaseReader:
@@ -91,8 +91,8 @@ class DatabaseReader:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._pool.shutdown(cancel_futures=True)
-        for each in self._files.values():
-            os.close(each)
+        for descriptor in self._files.values():
+            os.close(descriptor)
         self._files.clear()
         self._buffers.clear()
 
@@ -137,10 +137,10 @@ class DatabaseReader:
             words = buffer[index * self._size // 8 : (index + 1) * self._size // 8]
             path = self.folder / RECORDS
             with os_errors(path, "read"):
-                found = os.preadv(self._files[RECORDS], [words.view(np.uint8).data], number * self._size)
-            if found != self._size:
-                raise DatabaseDamaged(f"{path}: block {number} ends {self._size - found} bytes early: make it again")
-            self.read_bytes += found
+                count = os.preadv(self._files[RECORDS], [words.view(np.uint8).data], number * self._size)
+            if count != self._size:
+                raise DatabaseDamaged(f"{path}: block {number} ends {self._size - count} bytes early: make it again")
+            self.read_bytes += count
             block = self.described.blocks[number]
             made.append((checked(words, block, number, self.folder), block.seed))
         return made

@@ -178,7 +178,7 @@ class Server:
                 with step("compare and select"):
                     results = self._compared(keys, packed, count_only, reader, result)
                 result.database_bytes = reader.read_bytes
-            result.content = RESULT_MAGIC + b"".join(len(each).to_bytes(8, "little") + each for each in results)
+            result.content = RESULT_MAGIC + b"".join(len(part).to_bytes(8, "little") + part for part in results)
             result.traffic, result.peak_bytes = keys.traffic(), peak_resident_bytes()
         finally:
             keys.close()
@@ -201,7 +201,7 @@ class Server:
                 key_budget_bytes=self.key_budget_bytes,
                 option=self._option,
             )
-            kept = sum(each.kept_bytes for each in contexts)
+            kept = sum(context.kept_bytes for context in contexts)
             self._plans[count_only] = plan_search(asked, self._context, kept)
         return self._plans[count_only]
 
@@ -231,16 +231,16 @@ class Server:
         the coefficients double, and the others vanish. The difference has the others; X^-(2^j) moves them down. Source:
         Angel, Chen, Laine and Setty, IEEE S&P 2018 (ePrint 2017/1142).
         """
-        ring, found = self._small, [query]
+        ring, powers = self._small, [query]
         for step, element in enumerate(expansion_elements(self.layout)):
             key = self._small_keys[element]
-            turned = [ring.perform("rotate", [each], argument=element, key=key)[0] for each in found]
-            pairs = list(zip(found, turned, strict=True))
+            turned = [ring.perform("rotate", [ciphertext], argument=element, key=key)[0] for ciphertext in powers]
+            pairs = list(zip(powers, turned, strict=True))
             power = 2 * self.small.ring_dim - (1 << step)
             even = [ring.perform("add", pair)[0] for pair in pairs]
             odd = [ring.perform("monomial", ring.perform("sub", pair), argument=power)[0] for pair in pairs]
-            found = [*even, *odd]
-        return found
+            powers = [*even, *odd]
+        return powers
 
     def _packed(self, vector: list[_engine.CkksCiphertext], reader: DatabaseReader) -> list[_engine.CkksCiphertext]:
         """The similarities as coefficients of large ciphertexts, under the ephemeral secret."""
@@ -291,11 +291,11 @@ class Server:
             value = self._context.import_ciphertext(content)
             return Cipher(ev.builder.ciphertext(value.limbs), ScaleState(value.limbs, value.degree), 2, value)
 
-        found = search(ev, self.layout, large, payload, count_only=count_only)
+        outputs = search(ev, self.layout, large, payload, count_only=count_only)
         result.num_encoded = engine.num_encoded
         meta = TraceMeta(workload=WORKLOAD, params=self.params.to_dict(), reading="native")
         result.trace = ev.builder.finish(meta)
-        return [self._context.export_ciphertext(each.value, described) for each in found]
+        return [self._context.export_ciphertext(output.value, described) for output in outputs]
 
 
 _REMEDY = "take the keys of the database's owner, or make the database again"

@@ -40,9 +40,9 @@ def where(answer: Answer) -> dict[str, Any]:
 
 def seconds_of_parts(trace: Trace) -> dict[str, float]:
     """Seconds of the operations of each part; an operation outside of every scope belongs to the comparison."""
-    found = dict.fromkeys(PARTS.values(), 0.0)
+    seconds = dict.fromkeys(PARTS.values(), 0.0)
     columns = (trace.operations[name].to_pylist() for name in ("scope", "start_s", "end_s"))
     for scope, start, end in zip(*columns, strict=True):
         if start is not None:
-            found[PARTS.get(scope.split("[")[0], "comparison")] += end - start
-    return found
+            seconds[PARTS.get(scope.split("[")[0], "comparison")] += end - start
+    return seconds

@@ -120,7 +120,7 @@ class Comparison:
 
     def near(self, packed: Ciphertext) -> list[Ciphertext]:
         """0 or 1 for each record of one packed ciphertext: of its score ciphertexts one after the other."""
-        return [self._step(each) for each in self._refresh.sines(packed, THRESHOLD / PERIODS)]
+        return [self._step(sine) for sine in self._refresh.sines(packed, THRESHOLD / PERIODS)]
 
     def _step(self, a: Ciphertext) -> Ciphertext:
         ev, sign = self.ev, self._sign
@@ -130,20 +130,22 @@ class Comparison:
                 a = sign.step(ev, a, index, 0.5 if index == len(sign.series) - 1 else 1.0)
             return self._reduced(ev.add(a, 0.5))
 
-    def count(self, found: Iterable[Ciphertext]) -> list[Ciphertext]:
+    def count(self, matches: Iterable[Ciphertext]) -> list[Ciphertext]:
         """The number of matches in the records of each slot: one ciphertext."""
         total: Ciphertext | None = None
-        for each in found:
-            total = each if total is None else self.ev.add(total, each)
+        for match in matches:
+            total = match if total is None else self.ev.add(total, match)
         assert total is not None
         return [self.ev.mod_drop(total, 1)]
 
-    def select(self, found: Iterable[Ciphertext], payloads: Callable[[int, int, int], Ciphertext]) -> list[Ciphertext]:
+    def select(
+        self, matches: Iterable[Ciphertext], payloads: Callable[[int, int, int], Ciphertext]
+    ) -> list[Ciphertext]:
         """The result ciphertexts, one for each variant.
 
-        Args:   found: the score ciphertexts in order. payloads: (variant, score ciphertext, column) -> its payloads.
+        Args:   matches: the score ciphertexts in order. payloads: (variant, score ciphertext, column) -> its payloads.
         """
-        sums = self._sums(found, payloads)
+        sums = self._sums(matches, payloads)
         return [
             self._tables(sums[variant * COLUMNS : (variant + 1) * COLUMNS], self.selection.tables(variant))
             for variant in range(self.selection.variants)
@@ -168,30 +170,30 @@ class Comparison:
         """The buckets of all columns, one stride apart."""
         ev, mask = self.ev, _mask(self.selection.slots, buckets, f"{table.stride}/{name}")
         total: Ciphertext | None = None
-        for each in reversed(added):
-            part = self._reduced(ev.mult(each, mask))
+        for bucket in reversed(added):
+            part = self._reduced(ev.mult(bucket, mask))
             total = part if total is None else ev.add(part, ev.rotate(total, -table.stride))
         assert total is not None
         return total
 
-    def _sums(self, found: Iterable[Ciphertext], payloads: Callable[[int, int, int], Ciphertext]) -> list[Ciphertext]:
+    def _sums(self, matches: Iterable[Ciphertext], payloads: Callable[[int, int, int], Ciphertext]) -> list[Ciphertext]:
         """Sums over all score ciphertexts of the products with the payloads' columns, three polynomials each; of the
         second variant with the rotations of `Selection.distance`."""
         ev, selection = self.ev, self.selection
         plain: list[Ciphertext | None] = [None] * COLUMNS
         turned: list[list[Ciphertext | None]] = []
-        for score, each in enumerate(found):
+        for score, match in enumerate(matches):
             with ev.scope("select"):
                 for column in range(COLUMNS):
-                    plain[column] = self._plus(plain[column], each, payloads(0, score, column))
+                    plain[column] = self._plus(plain[column], match, payloads(0, score, column))
                 if selection.variants == 1:
                     continue
                 if score % BABY == 0:
                     turned.append([None] * COLUMNS)
-                rotated = ev.rotate(each, selection.distance(score, baby=True))
+                rotated = ev.rotate(match, selection.distance(score, baby=True))
                 for column in range(COLUMNS):
                     turned[-1][column] = self._plus(turned[-1][column], rotated, payloads(1, score, column))
-        sums = [each for each in plain if each is not None]
+        sums = [column for column in plain if column is not None]
         return sums + list(self._horner(turned))
 
     def _plus(self, total: Ciphertext | None, a: Ciphertext, payload: Ciphertext) -> Ciphertext:

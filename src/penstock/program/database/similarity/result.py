@@ -49,12 +49,12 @@ def tables_of(selection: Selection, results: Sequence[npt.NDArray[Any]]) -> list
     made: list[Numbers] = []
     for variant, values in enumerate(results):
         for table in selection.tables(variant):
-            found = np.empty((selection.buckets, 2 * COLUMNS))
+            sums = np.empty((selection.buckets, 2 * COLUMNS))
             for column in range(COLUMNS):
                 part = values[table.places(selection.slots, column)]
-                found[:, 2 * column], found[:, 2 * column + 1] = part.real, part.imag
-            found[:, :PAYLOAD] *= PAYLOAD_RANGE
-            made.append(found)
+                sums[:, 2 * column], sums[:, 2 * column + 1] = part.real, part.imag
+            sums[:, :PAYLOAD] *= PAYLOAD_RANGE
+            made.append(sums)
     return made
 
 
@@ -74,7 +74,7 @@ def found_in(tables: Sequence[Numbers]) -> Found:
         shared.append(Counter(filter(None, map(_alone, table[(share >= 0.5) & (share < 1 - _TOLERANCE)]))))
         counts.append(int(np.rint(share).sum()))
     for payload in set().union(*shared):
-        whole[payload] += sorted(each[payload] for each in shared)[-min(2, len(shared))]
+        whole[payload] += sorted(alone[payload] for alone in shared)[-min(2, len(shared))]
     payloads = np.array(sorted(whole.elements()), dtype=np.int16).reshape(-1, PAYLOAD)
     return Found(payloads, max([len(payloads), *counts]))
 

@@ -52,8 +52,8 @@ class Instance:
 
 
 SIZES = {
-    each.name: each
-    for each in (
+    layout.name: layout
+    for layout in (
         Instance(name="toy", records=1_000, dim=128),
         Instance(name="small", records=50_000, dim=128),
         Instance(name="medium", records=1_000_000, dim=256),

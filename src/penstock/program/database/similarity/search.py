@@ -36,11 +36,11 @@ def search(
     """
     comparison = Comparison(ev, layout)
 
-    def found() -> Iterator[Ciphertext]:
+    def matches() -> Iterator[Ciphertext]:
         for number in range(layout.packed):
             yield from comparison.near(packed(number))
 
-    return comparison.count(found()) if count_only else comparison.select(found(), payloads)
+    return comparison.count(matches()) if count_only else comparison.select(matches(), payloads)
 
 
 def search_trace(params: CkksParameters, layout: Layout, *, count_only: bool = False) -> Trace:
