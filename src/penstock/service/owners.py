@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.files import os_errors, write_atomic
 from penstock.base.system.temporary import temporary_folder
@@ -219,7 +218,7 @@ def _read(path: Path) -> bytes:
 
 def _run(
     job: Job, program: Packaged, decrypts: Callable[[], Values] | None = None
-) -> tuple[tuple[CaptureEvaluator, Any], Any]:
+) -> tuple[tuple[CaptureEvaluator, object], object]:
     """A job's program on its tenant's data without cryptography: its evaluator and result, and the data."""
     workload, size_name, params = resolve(job.workload, program.params, program.size)
     size = workload.SIZES[size_name]

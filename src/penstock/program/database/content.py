@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.base.system.files import os_errors
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.program.database.description import MATCH, PIR, SSC
 from penstock.program.database.packing import Bytes, Floats
 
+Records: TypeAlias = npt.NDArray[Any]
+"""(count, record_bytes) bytes, or (count, features) numbers."""
 PART = 1024
 """Records that are drawn together."""
 CENTRES = 16
@@ -28,10 +31,10 @@ _HASH_BYTES = 1 << 20
 class Content(Protocol):
     """Records by number: (count, record_bytes) bytes, or (count, features) numbers."""
 
-    identity: dict[str, Any]
+    identity: Row
     """What a header says of it."""
 
-    def rows(self, first: int, count: int) -> npt.NDArray[Any]:
+    def rows(self, first: int, count: int) -> Records:
         """Records `first` to `first + count`, or as many as there are."""
         ...
 
@@ -43,13 +46,13 @@ class Generated:
         self._kind, self._records, self._width, self._seed = kind, records, width, seed
         self.identity = {"generated": True, "seed": seed}
 
-    def rows(self, first: int, count: int) -> npt.NDArray[Any]:
+    def rows(self, first: int, count: int) -> Records:
         stop = min(first + count, self._records)
         parts = [self._part(part) for part in range(first // PART, -(-stop // PART))]
         begin = first // PART * PART
         return np.concatenate(parts)[first - begin : stop - begin]
 
-    def _part(self, part: int) -> npt.NDArray[Any]:
+    def _part(self, part: int) -> Records:
         generator = np.random.default_rng([self._seed, part])
         if self._kind == PIR:
             return generator.integers(0, 256, (PART, self._width), dtype=np.uint8)
@@ -86,7 +89,7 @@ class FromFile:
         """The number of records."""
         return len(self._rows)
 
-    def rows(self, first: int, count: int) -> npt.NDArray[Any]:
+    def rows(self, first: int, count: int) -> Records:
         """Raises: UsageError: a vector among them has a value that is not finite."""
         vectors = self._rows[first : first + count]
         finite = np.isfinite(vectors).all(axis=1)

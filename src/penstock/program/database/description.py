@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
+from penstock.base.types import Row, RowView
 from penstock.errors import ParamsError, UsageError
 from penstock.program.database.matching import MatchPlan
 from penstock.program.database.packing import RecordPacking
@@ -46,7 +45,7 @@ class Description:
     features: int = 0
     batch: int = 0
     """Vectors in one ciphertext; 0 is as many as fit."""
-    source: Mapping[str, Any] = field(default_factory=dict)
+    source: RowView = field(default_factory=dict)
     """Where the records come from: a seed, or a file's digest."""
 
     def __post_init__(self) -> None:
@@ -109,13 +108,13 @@ class Description:
             return self.params.slots * self.record_bytes
         return serialized_ciphertext_bytes(self.params, self.object_limbs)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Row:
         """Every field in plain types."""
         record = {name: value for name, value in asdict(self).items() if name not in ("params", "source")}
         return {**record, "params": self.params.to_dict(), "source": dict(self.source)}
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Description:
+    def from_dict(cls, record: RowView) -> Description:
         """What `to_dict` stored. Raises: KeyError, TypeError, PenstockError: it is malformed."""
         for name, kind in _TYPES.items():
             if type(record[name]) is not kind:
@@ -127,11 +126,11 @@ class Description:
         return digest(self.params.to_dict())
 
 
-def digest(record: Mapping[str, Any]) -> str:
+def digest(record: RowView) -> str:
     """16 hexadecimal digits that two records share only if they are equal."""
     return hashlib.sha256(canonical(record)).hexdigest()[:16]
 
 
-def canonical(record: Mapping[str, Any]) -> bytes:
+def canonical(record: RowView) -> bytes:
     """A record as bytes, the same for equal records."""
     return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

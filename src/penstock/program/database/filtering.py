@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.circuits.sums import fold
-from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 from penstock.scheme.params.ckks import CkksParameters
 
 
@@ -121,7 +120,7 @@ def unit_of_codes(categories: int) -> float:
     return math.factorial(categories - 1) ** (1.0 / (categories - 1))
 
 
-def equal_mask(ev: Evaluator, difference: Any, categories: int) -> Any:
+def equal_mask(ev: Evaluator, difference: Ciphertext, categories: int) -> Ciphertext:
     """One where the difference of two codes is zero, and zero elsewhere."""
     square = ev.rescale(ev.square(difference))
     factors = [ev.sub((t / unit_of_codes(categories)) ** 2, square) for t in range(1, categories)]
@@ -138,10 +137,10 @@ class _Sums:
 
     def __init__(self, ev: Evaluator, plan: FilterPlan) -> None:
         self.ev, self.plan = ev, plan
-        self._total: Any = None
-        self._count: Any = None
+        self._total: Ciphertext | None = None
+        self._count: Ciphertext | None = None
 
-    def finish(self) -> list[Any]:
+    def finish(self) -> list[Ciphertext]:
         """Two ciphertexts: the sum (of values, or of value times attribute) and the number of rows or pairs, in every
         slot."""
         ev, slots = self.ev, self.plan.params.slots
@@ -158,7 +157,7 @@ class FilterScan(_Sums):
         with ev.scope("query"):
             self._query = _everywhere(ev, plan, code / unit_of_codes(plan.categories), "query")
 
-    def absorb(self, operand: tuple[Any, Any]) -> None:
+    def absorb(self, operand: tuple[Ciphertext, Ciphertext]) -> None:
         """The next pair of the table: codes and values."""
         ev, (code, value) = self.ev, operand
         with ev.scope("mask"):
@@ -191,10 +190,10 @@ class JoinScan(_Sums):
                 for j, (code, value) in enumerate(zip(codes, attributes, strict=True))
             ]
 
-    def absorb(self, operand: tuple[Any, Any]) -> None:
+    def absorb(self, operand: tuple[Ciphertext, Ciphertext]) -> None:
         """The next pair of the large table: codes and values."""
         ev, (code, value) = self.ev, operand
-        joined: Any = None
+        joined: Ciphertext | None = None
         for key, attribute in self._small:
             with ev.scope("mask"):
                 mask = equal_mask(ev, ev.sub(code, key), self.plan.categories)
@@ -207,7 +206,7 @@ class JoinScan(_Sums):
             self._total = selected if self._total is None else ev.add(self._total, selected)
 
 
-def _everywhere(ev: Evaluator, plan: FilterPlan, value: float, name: str) -> Any:
+def _everywhere(ev: Evaluator, plan: FilterPlan, value: float, name: str) -> Ciphertext:
     """An encrypted number in every slot, at the limbs of the table."""
     encrypted = ev.encrypt(np.full(plan.params.slots, value), name=name)
     return ev.mod_drop(encrypted, plan.limbs) if plan.limbs else encrypted

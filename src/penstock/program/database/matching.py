@@ -11,14 +11,13 @@ Source: after Kabra et al., CIPHERMATCH, ASPLOS 2025, which packs words into BFV
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import ParamsError, UsageError
 from penstock.program.database.packing import Bytes, Floats, RecordPacking, check_precision
-from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 from penstock.scheme.params.ckks import CkksParameters
 
 LIMBS = 2
@@ -125,7 +124,7 @@ class MatchScan:
                 for start in range(plan.starts)
             ]
 
-    def absorb(self, operand: Any) -> list[Any]:
+    def absorb(self, operand: Ciphertext) -> list[Ciphertext]:
         """The next ciphertext of the database; its sums with the pattern at each start."""
         return [self.ev.add(operand, query) for query in self._queries]
 

@@ -19,13 +19,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from penstock.errors import ParamsError, UsageError
 from penstock.program.database.packing import Bytes, Floats, RecordPacking, check_precision
-from penstock.program.evaluator.protocol import Evaluator, Plain
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Operand, Plain
 from penstock.scheme.params.ckks import CkksParameters
 
 
@@ -141,15 +140,15 @@ class PirScan:
         with ev.scope("query"):
             self._selections = [self._encrypted(b, index) for b, index in enumerate(indices)]
         # sums[query][stage][column]: the partial sum of each stage.
-        self._sums: list[list[list[Any]]] = [
+        self._sums: list[list[list[Ciphertext | None]]] = [
             [[None] * plan.packing.columns for _ in range(plan.levels)] for _ in indices
         ]
 
-    def _encrypted(self, query: int, index: int) -> list[list[Any]]:
+    def _encrypted(self, query: int, index: int) -> list[list[Ciphertext]]:
         ev, plan = self.ev, self.plan
         block, slot = divmod(index, plan.params.slots)
         at = plan.places(block)
-        encrypted: list[list[Any]] = []
+        encrypted: list[list[Ciphertext]] = []
         for dimension, length in enumerate(plan.dimensions):
             one_hot = np.zeros(plan.params.slots)
             one_hot[slot] = 1.0
@@ -165,7 +164,7 @@ class PirScan:
             )
         return encrypted
 
-    def absorb(self, operand: Any) -> None:
+    def absorb(self, operand: Operand) -> None:
         """The next object: the plaintext (or ciphertext) of the next column."""
         plan, ev = self.plan, self.ev
         block, column = divmod(self._next, plan.packing.columns)
@@ -177,7 +176,14 @@ class PirScan:
             self._fold(selections, sums, block, column, encrypted)
         self._next += 1
 
-    def _fold(self, selections: Any, sums: Any, block: int, column: int, encrypted: bool) -> None:
+    def _fold(
+        self,
+        selections: list[list[Ciphertext]],
+        sums: list[list[Ciphertext | None]],
+        block: int,
+        column: int,
+        encrypted: bool,
+    ) -> None:
         """Close every sum that this block is the last of, and hand it on to the next dimension."""
         plan, ev = self.plan, self.ev
         last = block + 1 == plan.blocks
@@ -196,7 +202,7 @@ class PirScan:
             term = ev.mult_no_relin(selections[stage + 1][places[stage + 1]], total)
             sums[stage + 1][column] = _plus(ev, sums[stage + 1][column], term)
 
-    def finish(self) -> list[Any]:
+    def finish(self) -> list[Ciphertext]:
         """The answers, one ciphertext a query: chunk c of the record c slots behind the record's own slot.
 
         Raises: UsageError: objects are missing.
@@ -216,5 +222,5 @@ class PirScan:
         return answers
 
 
-def _plus(ev: Evaluator, total: Any, term: Any) -> Any:
+def _plus(ev: Evaluator, total: Ciphertext | None, term: Ciphertext) -> Ciphertext:
     return term if total is None else ev.add(total, term)

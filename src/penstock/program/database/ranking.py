@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.circuits.minimax import CompositeSign, composite_sign, parse_degrees
 from penstock.program.evaluator.circuits.sums import fold
-from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 from penstock.scheme.params.ckks import CkksParameters
 
 Floats = npt.NDArray[np.float64]
@@ -188,7 +187,7 @@ class RankScan:
         self._places = ev.encode(plan.places, name="places")
         self._numbers = ev.encode(plan.numbers, name="numbers")
 
-    def absorb(self, operand: Any) -> tuple[Any, Any]:
+    def absorb(self, operand: Ciphertext) -> tuple[Ciphertext, Ciphertext]:
         """Twice the largest scores of the records of the next ciphertext, and twice their indices over n.
 
         `RankPlan.decoded` reads them.
@@ -207,7 +206,7 @@ class RankScan:
             values, indices = (ev.rescale(ev.mult(chosen, factor)) for factor in (own, self._numbers))
             return fold(ev, values, n), fold(ev, indices, n)
 
-    def _sign(self, sign: CompositeSign, value: Any) -> Any:
+    def _sign(self, sign: CompositeSign, value: Ciphertext) -> Ciphertext:
         for index in range(len(sign.series)):
             value = sign.step(self.ev, value, index)
         return value

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from penstock.program.database.pir import PirPlan, PirScan
 from penstock.program.database.ranking import RankPlan, RankScan
 from penstock.program.database.ssc import SscPlan, SscScan
 from penstock.program.evaluator.counting import CountingEvaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Operand
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.work.shapes import Shape
@@ -145,7 +146,7 @@ def _ssc_work(plan: SscPlan) -> ScanWork:
     def work(objects: int) -> _Counted:
         small = replace(plan, vectors=objects * plan.per_object)
         query = np.zeros(plan.features)
-        stored: Callable[[Any], Any] = lambda ev: ev.mod_drop(ev.encrypt(np.zeros(1)), plan.object_limbs)  # noqa: E731
+        stored: Callable[[Evaluator], Ciphertext] = lambda ev: ev.mod_drop(ev.encrypt(np.zeros(1)), plan.object_limbs)  # noqa: E731
         return _counted(params, lambda ev: SscScan(ev, small, query), stored, objects)
 
     one, two = work(1), work(2)
@@ -189,12 +190,12 @@ def _filter_work(plan: FilterPlan) -> ScanWork:
     """A filter, or a join: every pair of ciphertexts is the same work, and the sums are folded at the end."""
     params = plan.params
 
-    def scan(ev: Any) -> FilterScan | JoinScan:
+    def scan(ev: Evaluator) -> FilterScan | JoinScan:
         if isinstance(plan, JoinPlan):
             return JoinScan(ev, plan, list(range(plan.small_rows)), [0.0] * plan.small_rows)
         return FilterScan(ev, plan, 0)
 
-    def pair(ev: Any) -> tuple[Any, Any]:
+    def pair(ev: Evaluator) -> tuple[Ciphertext, Ciphertext]:
         code, value = (ev.mod_drop(ev.encrypt(np.zeros(1)), plan.object_limbs) for _ in range(2))
         return code, value
 
@@ -241,6 +242,9 @@ _FEATURE_BITS = 32
 """A feature, a score, a code or a value as the client holds it: a single-precision number."""
 
 
+Scan = PirScan | SscScan | FilterScan | JoinScan
+
+
 @dataclass(frozen=True, slots=True)
 class _Counted:
     shapes: Shapes
@@ -248,7 +252,7 @@ class _Counted:
 
 
 def _counted(
-    params: CkksParameters, start: Callable[[Any], Any], operand: Callable[[Any], Any], objects: int
+    params: CkksParameters, start: Callable[[Evaluator], Scan], operand: Callable[[Evaluator], Operand], objects: int
 ) -> _Counted:
     """The server's operations of a scan over so many objects, by counting them."""
     ev = CountingEvaluator(params)
@@ -266,7 +270,7 @@ def _tallied(ev: CountingEvaluator) -> _Counted:
     return _Counted({shape: n for shape, n in tally.counts.items() if shape.kind not in clients}, tally.keys)
 
 
-def _none() -> Any:
+def _none() -> NoReturn:
     raise AssertionError("the trace reading asks for no values")
 
 

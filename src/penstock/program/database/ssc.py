@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.circuits.sums import fold
-from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.primes import openfhe_primes
 
@@ -180,10 +179,10 @@ class SscScan:
             self._query = ev.mod_drop(ev.encrypt(plan.repeated(query), name="query"), plan.object_limbs)
         self._mask = ev.encode(plan.mask, name="mask")
         self._next = 0
-        self._packed: Any = None
-        self._answers: list[Any] = []
+        self._packed: Ciphertext | None = None
+        self._answers: list[Ciphertext] = []
 
-    def absorb(self, operand: Any) -> None:
+    def absorb(self, operand: Ciphertext) -> None:
         """The next ciphertext of the database."""
         ev, plan = self.ev, self.plan
         product = ev.rescale(ev.mult(operand, self._query))
@@ -194,7 +193,7 @@ class SscScan:
             self._answers.append(ev.rescale(self._packed))
             self._packed = None
 
-    def _summed(self, a: Any) -> Any:
+    def _summed(self, a: Ciphertext) -> Ciphertext:
         """The sum over the `features` slots from each slot on."""
         ev, plan = self.ev, self.plan
         if plan.summation == "fold":
@@ -205,7 +204,7 @@ class SscScan:
                 a = ev.add(a, rotated)
         return a
 
-    def finish(self) -> list[Any]:
+    def finish(self) -> list[Ciphertext]:
         """Ciphertexts of scores, `SscPlan.scores` reads them.
 
         Raises: UsageError: objects are missing.

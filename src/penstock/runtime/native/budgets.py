@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Row, Rows
 from penstock.errors import UsageError
 from penstock.program import workloads
 from penstock.program.running.reading import resolve
@@ -111,7 +111,7 @@ def study_budgets(
     beside = measured.beside(compute_s)
     if machine is not None:
         compute_s = priced(first.trace, machine, compute_s, (durations(first) + durations(last)) / 2)
-    known: dict[str, Any] = {
+    known: Row = {
         "workload": str(workloads.get(name).NAME),
         "params": params.name,
         "machine": None if machine is None else machine.name,
@@ -288,5 +288,5 @@ def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_b
     return play_many(compute_s, replay(accesses, Belady(budget_bytes)), [pace])[0]
 
 
-def as_rows(rows: Sequence[BudgetRow]) -> list[dict[str, Any]]:
+def as_rows(rows: Sequence[BudgetRow]) -> Rows:
     return [asdict(row) for row in rows]

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from penstock.base.system import remedy
 from penstock.base.system.workers import interrupts_held, python_module
+from penstock.base.types import Row
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UsageError
 from penstock.program.evaluator.protocol import Values
 from penstock.runtime.native.client import chosen_library
@@ -61,7 +61,7 @@ class ClientProcess:
         self.setup_s: dict[str, float] = {}
         self.peak_rss_bytes = 0
         """Most memory of any of its processes that has ended, as the system counts it."""
-        self._request: dict[str, Any] = {
+        self._request: Row = {
             "do": "open",
             "params": params.to_dict(),
             "folder": str(folder),
@@ -184,7 +184,7 @@ class ClientProcess:
         self._key_tag = answer["key_tag"]
         self.setup_s = self.setup_s or {"context_s": time.perf_counter() - since}
 
-    def _ask(self, **request: Any) -> None:
+    def _ask(self, **request: object) -> None:
         self._open()
         self._send(json.dumps(request).encode())
 
@@ -202,8 +202,8 @@ class ClientProcess:
         except (EOFError, OSError) as error:
             raise self._died() from error
 
-    def _hear(self) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self._content())
+    def _hear(self) -> Row:
+        answer: Row = json.loads(self._content())
         if "error" in answer:
             raise _REFUSALS.get(answer["type"], PenstockError)(answer["error"])
         return answer

@@ -18,11 +18,11 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from penstock.base.system.workers import after_parent, no_core_files
+from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.runtime.native.client import LIBRARIES, Client, open_client
 from penstock.runtime.native.ends import Decrypted
@@ -65,7 +65,7 @@ class Answers:
             raise PenstockError("the client was asked before it was opened")
         return self._client
 
-    def do_open(self, params: dict[str, Any], folder: str | None, threads: int | None, library: str) -> None:
+    def do_open(self, params: Row, folder: str | None, threads: int | None, library: str) -> None:
         self._who = f"the client's process ({LIBRARIES[library].title})"
         place = None if folder is None else Path(folder)
         self._client = open_client(CkksParameters.from_dict(params), place, library=library, threads=threads)
@@ -99,7 +99,7 @@ class Answers:
     def do_memory(self) -> None:
         self._say(peak_rss_bytes=peak_resident_bytes())
 
-    def _say(self, **answer: Any) -> None:
+    def _say(self, **answer: object) -> None:
         self._connection.send_bytes(json.dumps(answer).encode())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,10 @@ from penstock.runtime.native.work import Encoding, Work, WorkExecutor
 from penstock.scheme.operations import RELIN_KEY, TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.builder import TraceBuilder
+
+Returned = TypeVar("Returned")
+Encoded: TypeAlias = tuple[int, int, int, bool]
+"""An encoded vector: its number, limbs, degree, and whether it is over Q and P."""
 
 
 @dataclass(slots=True)
@@ -49,10 +53,10 @@ class Compiled:
     output_rows: list[int] = field(default_factory=list)
     """The row of each output's decryption."""
     complex_values: ComplexValues = field(default_factory=ComplexValues)
-    encoded: dict[tuple[int, int, int, bool], int] = field(default_factory=dict)
-    """Encoded vector (number, limbs, degree, over Q and P) -> its uses."""
+    encoded: dict[Encoded, int] = field(default_factory=dict)
+    """Encoded vector -> its uses."""
 
-    def encoded_bytes(self, name: tuple[int, int, int, bool]) -> int:
+    def encoded_bytes(self, name: Encoded) -> int:
         """Of an encoded vector in memory."""
         _, limbs, _, is_coefficients = name
         return 8 * self.params.ring_dim * (1 if is_coefficients else limbs)
@@ -146,15 +150,12 @@ class CompilingEngine(WorkExecutor):
         return self._scale_at(limbs)
 
     def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
-        call, rest = calls[0], dict[str, Any]()
-        if call.key is not None:
-            rest["key"] = self._key_number(call.key), call.state.limbs
+        call = calls[0]
+        key = None if call.key is None else (self._key_number(call.key), call.state.limbs)
         operands = [self.number_of(operand.value) for call in calls for operand in call.operands]
         vectors = [self._encoded(encoding) for encoding in work.vectors]
         sizes = [self._rows(call) for call in calls]
-        number = self._add(
-            work.name, operands, sizes, argument=work.argument, numbers=work.numbers, vectors=vectors, **rest
-        )
+        number = self._add(work, operands, sizes, vectors, key)
         # In the order in which they are taken: operands and the product come before the switch of its key.
         for part in calls:
             self.compiled.scratch_rows[-1] += self._adjusted_rows(part)
@@ -180,39 +181,55 @@ class CompilingEngine(WorkExecutor):
             params.active_digits(limbs) * over_p, over_p, over_p, params.polynomial_bytes(limbs)
         ]  # fmt: skip
 
-    def _add(self, work: str, operands: Sequence[int], sizes: Sequence[list[int]], **rest: Any) -> int:
+    def _add(
+        self,
+        work: Work,
+        operands: Sequence[int],
+        sizes: Sequence[list[int]],
+        vectors: Sequence[Encoded] = (),
+        key: tuple[int, int] | None = None,
+    ) -> int:
+        """The next task; the number of its first result. `key`: its number, and the limbs of its use."""
         self.task += 1
         compiled = self.compiled
-        own = sum(map(compiled.encoded_bytes, rest.get("vectors", ())))
+        own = sum(map(compiled.encoded_bytes, vectors))
         compiled.most_vector_bytes = max(compiled.most_vector_bytes, own)
         compiled.operands.append(tuple(operands))
         compiled.makers.extend([self.task] * len(sizes))
         compiled.value_rows.extend(sizes)
         compiled.scratch_rows.append([])
-        compiled.is_input.append(work == "input")
-        return compiled.tasks.add(work, operands, [sum(rows) for rows in sizes], **rest)
+        compiled.is_input.append(work.name == "input")
+        return compiled.tasks.add(
+            work.name,
+            operands,
+            [sum(rows) for rows in sizes],
+            argument=work.argument,
+            numbers=work.numbers,
+            key=key,
+            vectors=vectors,
+        )
 
-    def input(self, values: Values, state: ScaleState) -> Awaited:
+    def input(self, values: Values, state: ScaleState) -> int | Awaited:
         """An encrypted input: it comes into memory when it is first used."""
         self.compiled.inputs.append(values)
         return Awaited(len(self.compiled.inputs) - 1, [self.params.polynomial_bytes(state.limbs)] * 2)
 
-    def number_of(self, value: Any) -> int:
+    def number_of(self, value: int | Awaited) -> int:
         """The number of an operand."""
         if not isinstance(value, Awaited):
             return int(value)
         if value.number is None:
-            value.number = self._add("input", [], [value.rows], argument=value.input)
+            value.number = self._add(Work("input", value.input), [], [value.rows])
         return value.number
 
     def output(self, a: Cipher) -> Values:
         """A result: zeros, until the program has run."""
         place = np.zeros(self.params.slots, dtype=np.complex128)
         self.compiled.outputs.append(place)
-        self._add("output", [self.number_of(a.value)], [], argument=len(self.compiled.outputs) - 1)
+        self._add(Work("output", len(self.compiled.outputs) - 1), [self.number_of(a.value)], [])
         return place
 
-    def _encoded(self, vector: Encoding) -> tuple[int, int, int, bool]:
+    def _encoded(self, vector: Encoding) -> Encoded:
         compiled, plain = self.compiled, vector.plain
         number = self._vector_numbers.get(id(plain))
         if number is None:
@@ -271,8 +288,8 @@ class CompilingEvaluator(ExecutingEvaluator):
 
 
 def compile_program(
-    program: Callable[[CompilingEvaluator], Any], params: CkksParameters, context: _engine.CkksContext
-) -> tuple[Compiled, Any, TraceBuilder]:
+    program: Callable[[CompilingEvaluator], Returned], params: CkksParameters, context: _engine.CkksContext
+) -> tuple[Compiled, Returned, TraceBuilder]:
     """The tasks of a program, its return value, and the rows of its trace, without times.
 
     Args:   program: no decrypted value changes what it encrypts, encodes or decides; its result holds views of the

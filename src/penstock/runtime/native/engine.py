@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -54,6 +54,12 @@ def check_kernels(path: str | None = None) -> None:
     if wanted and wanted not in there:
         whose = "kernels" if path else "PENSTOCK_CPU: kernels"
         raise UsageError(f"{whose} '{wanted}': this machine has {', '.join(there)}; leave it out to take the fastest")
+
+
+Held: TypeAlias = _engine.CkksCiphertext | _engine.CkksDigits | _engine.CkksExtended
+"""The engine's value of a ciphertext: its limbs, its digits, or a sum over Q and P."""
+Vector: TypeAlias = _engine.CkksPlaintext | _engine.CkksCoefficients
+"""An encoded vector."""
 
 
 class Executor(Protocol):
@@ -151,7 +157,12 @@ class EngineHere(WorkExecutor):
             return self._perform(work, calls, operands, vectors, rows)
 
     def _perform(
-        self, work: Work, calls: Sequence[Call], operands: Sequence[Any], vectors: Sequence[Any], key: Any = None
+        self,
+        work: Work,
+        calls: Sequence[Call],
+        operands: Sequence[Held],
+        vectors: Sequence[Vector],
+        key: _engine.CkksKey | None = None,
     ) -> list[Executed]:
         start = time.perf_counter()
         made = self.context.perform(
@@ -162,14 +173,14 @@ class EngineHere(WorkExecutor):
         times = Pass(start - self.origin_s, time.perf_counter() - self.origin_s).parts(len(calls))
         return [Executed(call.state, value, *part) for call, value, part in zip(calls, made, times, strict=True)]
 
-    def timed(self, made: Any, state: ScaleState, start: float) -> Executed:
+    def timed(self, made: Held, state: ScaleState, start: float) -> Executed:
         """A result that is there now. A ciphertext says its own state."""
         end = time.perf_counter()
         if isinstance(made, _engine.CkksCiphertext):
             state = ScaleState(made.limbs, made.degree)
         return Executed(state, made, start - self.origin_s, end - self.origin_s)
 
-    def operands_of(self, calls: Sequence[Call]) -> list[Any]:
+    def operands_of(self, calls: Sequence[Call]) -> Sequence[Held]:
         """The operands of calls, with their limbs."""
         if self.inputs is None:
             return [operand.value for call in calls for operand in call.operands]
@@ -178,7 +189,7 @@ class EngineHere(WorkExecutor):
         self.inputs.end_use()
         return operands
 
-    def _in_memory(self, a: Cipher) -> Any:
+    def _in_memory(self, a: Cipher) -> _engine.CkksCiphertext:
         """The ciphertext with its limbs, where it is an input that lies on disk, too."""
         if not isinstance(a.value, Shelved):
             return a.value
@@ -188,7 +199,7 @@ class EngineHere(WorkExecutor):
         self.transfer_s += time.perf_counter() - start
         return value
 
-    def _encoded(self, vectors: Sequence[Encoding]) -> list[Any]:
+    def _encoded(self, vectors: Sequence[Encoding]) -> Sequence[Vector]:
         """Vectors of one form, encoded; new ones together."""
         _, limbs, degree, is_coefficients = vectors[0]
         if is_coefficients:
@@ -210,7 +221,7 @@ class EngineHere(WorkExecutor):
         self._now_encoded(new, name, self.params.polynomial_bytes(limbs))
         return rows
 
-    def _now_encoded(self, new: Sequence[Plain], name: tuple[Any, ...], size: int) -> None:
+    def _now_encoded(self, new: Sequence[Plain], name: tuple[int, int | str], size: int) -> None:
         """Vectors were encoded, into `size` bytes each: the first ones stay, as far as the budget goes.
 
         A program uses its vectors in the same order again and again. Of such uses a store that lets the oldest go keeps
@@ -223,7 +234,7 @@ class EngineHere(WorkExecutor):
             else:
                 self.kept_vector_bytes += size
 
-    def _coefficients(self, plain: Plain, limbs: int) -> Any:
+    def _coefficients(self, plain: Plain, limbs: int) -> _engine.CkksCoefficients:
         """A diagonal before its limbs differ; encoded over Q and P it would be as many times larger as it has limbs."""
         name, kept = (limbs, "coefficients"), plain.kept(self)
         known = kept.get(name)

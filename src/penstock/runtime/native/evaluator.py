@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from itertools import islice
-from typing import Any
 
 from penstock.program.evaluator.arguments import pairs_of
 from penstock.program.evaluator.call import Call, Cipher, Executed, NumberSum, Pass, PlainSum, Refresh
@@ -94,7 +93,7 @@ class ExecutingEvaluator(ExpandingEvaluator):
         total.value = done.value
         return total
 
-    def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, Any]) -> Cipher:
+    def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, object]) -> Cipher:
         state = terms[0].state
         if any(term.state != state for term in terms):
             return super().weighted(terms, weights, kept)

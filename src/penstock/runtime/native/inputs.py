@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from penstock import _engine
 from penstock.base.system.files import os_errors
 from penstock.errors import UsageError
 
@@ -44,12 +44,12 @@ class InputShelf:
             in use is there whatever the budget. take: the engine's import, which checks every word.
     """
 
-    def __init__(self, folder: Path, budget_bytes: int, take: Callable[[bytes], Any]) -> None:
+    def __init__(self, folder: Path, budget_bytes: int, take: Callable[[bytes], _engine.CkksCiphertext]) -> None:
         if budget_bytes < 0:
             raise UsageError(f"a budget of {budget_bytes} bytes for inputs: it is not negative")
         self.traffic = InputTraffic()
         self._folder, self._budget_bytes, self._take = folder, budget_bytes, take
-        self._resident: OrderedDict[int, tuple[Any, int]] = OrderedDict()
+        self._resident: OrderedDict[int, tuple[_engine.CkksCiphertext, int]] = OrderedDict()
         self._resident_bytes = 0
         self._count = 0
 
@@ -62,7 +62,7 @@ class InputShelf:
         self.traffic.input_bytes += len(content)
         return Shelved(number)
 
-    def get(self, shelved: Shelved) -> Any:
+    def get(self, shelved: Shelved) -> _engine.CkksCiphertext:
         """The ciphertext of the engine. Raises: FileError; ValueError: the file was damaged."""
         number = shelved.number
         if number in self._resident:

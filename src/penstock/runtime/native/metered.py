@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from penstock import _engine
 from penstock.program.evaluator.call import Call, Executed
 from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.runtime.native.arena import ArenaModel
-from penstock.runtime.native.compiled import Compiled, CompilingEngine, CompilingEvaluator
+from penstock.runtime.native.compiled import Compiled, CompilingEngine, CompilingEvaluator, Encoded
 from penstock.runtime.native.work import Work
 from penstock.scheme.params.ckks import CkksParameters
 
@@ -39,17 +38,24 @@ class MeteredEngine(CompilingEngine):
 
     def given(self, limbs: int, polynomials: int = 2) -> int:
         """A ciphertext that comes into memory now."""
-        return self._held(self._add("input", [], [[self.params.polynomial_bytes(limbs)] * polynomials], argument=0))
+        return self._held(self._add(Work("input"), [], [[self.params.polynomial_bytes(limbs)] * polynomials]))
 
-    def input(self, values: Values, state: ScaleState) -> Any:
+    def input(self, values: Values, state: ScaleState) -> int:
         """An encrypted input, which is in memory from its encryption on."""
         return self.given(state.limbs)
 
     def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
         return [replace(executed, value=self._held(executed.value)) for executed in super().perform(work, calls)]
 
-    def _add(self, work: str, operands: Sequence[int], sizes: Sequence[list[int]], **rest: Any) -> int:
-        number = super()._add(work, operands, sizes, **rest)
+    def _add(
+        self,
+        work: Work,
+        operands: Sequence[int],
+        sizes: Sequence[list[int]],
+        vectors: Sequence[Encoded] = (),
+        key: tuple[int, int] | None = None,
+    ) -> int:
+        number = super()._add(work, operands, sizes, vectors, key)
         self.events.append(self.task)
         return number
 

@@ -8,7 +8,6 @@ which are in memory until the two are taken out.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 from penstock import _engine
 from penstock.base.system.files import os_errors
@@ -27,7 +26,7 @@ _FEWEST_SLOTS = 1
 _MADE = "made"
 
 
-def encapsulation_keys(context: OpenFheContext) -> dict[str, Any]:
+def encapsulation_keys(context: OpenFheContext) -> dict[str, object]:
     """Make both keys of one new ephemeral secret: key -> an EvalKeyMap of it.
 
     OpenFHE's registry of automorphism keys is empty before and after.

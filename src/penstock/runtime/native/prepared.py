@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from penstock import _engine
 from penstock.base.system.temporary import temporary_folder
+from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.program.running.reading import Run, report_to
 from penstock.runtime.keystore import KeyStore
@@ -86,7 +87,7 @@ class NativeRun(Run):
     link_bytes: tuple[int, int] | None = None
     """Sent to the node that has the keys, and received from it; `None`: the keys are here."""
 
-    def own_numbers(self) -> dict[str, Any]:
+    def own_numbers(self) -> Row:
         traffic = self.traffic
         link = {} if self.link_bytes is None else dict(zip(_LINK, self.link_bytes, strict=True))
         return {
@@ -234,7 +235,7 @@ class Prepared:
 
     def run(
         self,
-        program: Callable[[NativeEvaluator], Any],
+        program: Callable[[NativeEvaluator], object],
         meta: TraceMeta,
         budget_bytes: int | None = None,
         on_operation: Callable[[int, int], None] | None = None,

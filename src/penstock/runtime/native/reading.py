@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.base.system.host import installed_memory_bytes
 from penstock.base.system.own_file import is_own, one_at_a_time
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.program.evaluator.protocol import padded
 from penstock.program.package.content import Verb
@@ -38,7 +39,7 @@ def record_native(
     params: str | CkksParameters | None = None,
     size: str | None = None,
     seed: int = 0,
-    data: Any = None,
+    data: object = None,
     *,
     threads: int | None = None,
     keys: KeyPlace | None = None,
@@ -52,7 +53,7 @@ def record_native(
     Raises: CapabilityMissing: no client library can be imported; ParamsError: the program does not
             fit the parameters; BudgetTooSmall: the budget does not hold the one key in use.
     """
-    chosen: dict[str, Any] = {"threads": threads, "keys": keys, "client": client, "library": library}
+    chosen: Row = {"threads": threads, "keys": keys, "client": client, "library": library}
     with prepared_native(name, params, size, seed, data, **chosen) as run:
         return run(on_operation=on_operation)
 
@@ -62,7 +63,7 @@ def run_native(
     params: str | CkksParameters | None = None,
     size: str | None = None,
     seed: int = 0,
-    data: Any = None,
+    data: object = None,
     *,
     threads: int | None = None,
     key_budget_bytes: int | None = None,
@@ -85,7 +86,7 @@ def run_native(
         node=node,
     )
     where = ClientPlace(client)
-    chosen: dict[str, Any] = {"threads": threads, "keys": place, "client": where, "library": client_library}
+    chosen: Row = {"threads": threads, "keys": place, "client": where, "library": client_library}
     with prepared_native(name, params, size, seed, data, **chosen) as run:
         return run(on_operation=on_operation)
 
@@ -96,7 +97,7 @@ def prepared_native(
     params: str | CkksParameters | None = None,
     size: str | None = None,
     seed: int = 0,
-    data: Any = None,
+    data: object = None,
     *,
     threads: int | None = None,
     keys: KeyPlace | None = None,
@@ -139,7 +140,7 @@ def prepared_native(
         prepared = Prepared(checked, choice.plan.trace, place, (client, library), threads, stack, choice.why)
         packaged = _Packaged(prepared, workload, given, meta) if is_package and place.node is None else None
 
-        def run(other: Any = None, **options: Any) -> NativeRun:
+        def run(other: object = None, **options: Any) -> NativeRun:
             taken = given if other is None else other
             if packaged is not None:
                 return packaged.run(taken, **options)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.base.units import format_bytes
 from penstock.errors import BudgetTooSmall
 
@@ -116,7 +116,7 @@ class MemoryPlan:
         parts = [f"{share.name} {_short(share.given_bytes)}" for share in self._of(peak) if share.given_bytes]
         return f"predicted peak {_short(self.total_bytes)}, at least {_short(self.least_bytes)}: {', '.join(parts)}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Row:
         """For a report, in bytes."""
         return {
             "memory_bytes": self.memory_bytes,

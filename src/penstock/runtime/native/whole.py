@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -156,7 +155,7 @@ class Whole:
     """A program compiled for one set of keys: it runs again and again, on inputs of the same shapes."""
 
     compiled: Compiled
-    result: Any
+    result: object
     """What the program returned: views of its outputs, which each run replaces."""
     trace: Trace
     """Without times."""
@@ -167,7 +166,7 @@ class Whole:
 
 
 def compile_whole(
-    prepared: Prepared, program: Callable[[CompilingEvaluator], Any], meta: TraceMeta, lanes: int | None = None
+    prepared: Prepared, program: Callable[[CompilingEvaluator], object], meta: TraceMeta, lanes: int | None = None
 ) -> Whole:
     """Compile a program that does not depend on its decrypted values.
 

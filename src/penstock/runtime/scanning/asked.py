@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.program.database.content import Content, FromFile, Generated
 from penstock.program.database.description import CIPHERTEXTS, MATCH, PIR, RECORDS, SSC, Description
@@ -45,7 +45,7 @@ def made(
     force: bool,
     seed: int,
     on_segment: Callable[[int, int], None],
-) -> dict[str, Any]:
+) -> Row:
     """Make a database in a folder, or go on with a load; with `dry_run` only say how large it would be.
 
     Args:   given: names of the options that somebody stated; others as of `penstock database make`, sizes in bytes.
@@ -75,7 +75,7 @@ def made(
     description = replace(one, records=count, source=content.identity)
     segment, planned = _segment_of(description, client_library, segment, memory, given)
     layout = Layout.of(description, segment, planned_entry_bytes(description, client_library))
-    result: dict[str, Any] = {
+    result: Row = {
         "folder": str(folder), "kind": kind, "params": checked.name, "security_bits": checked.security_bits,
         "stored": description.stored, "records": count, "entries": layout.num_entries,
         "entry_bytes": layout.entry_bytes, "segments": layout.num_segments, "database_bytes": layout.total_bytes,
@@ -84,7 +84,7 @@ def made(
     if dry_run:
         check_vectors(description, content)
     else:
-        how: dict[str, Any] = {"force": force, "library": client_library, "on_segment": on_segment}
+        how: Row = {"force": force, "library": client_library, "on_segment": on_segment}
         database, times = make(folder, description, content, segment_bytes=segment, **how)
         # Of the folder: a ciphertext's size is the library's, and a load that goes on keeps its segments.
         result |= {name: value for name, value in described(database).items() if name in result}
@@ -104,7 +104,7 @@ def _segment_of(
     return planned.given("segment"), planned
 
 
-def _of_load(planned: MemoryPlan | None, dry_run: bool) -> dict[str, Any]:
+def _of_load(planned: MemoryPlan | None, dry_run: bool) -> Row:
     """The columns of a budget of memory."""
     if planned is None:
         return {}
@@ -137,7 +137,7 @@ def _records_in(one: Description, size: int, entry_bytes: int) -> int:
     return max(1, size // stride) * int(plan.per_object)
 
 
-def described(database: Database) -> dict[str, Any]:
+def described(database: Database) -> Row:
     """Kind, parameters, packing and size of a database, as one row; bytes on disk."""
     of, layout = database.description, database.layout
     return {

@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from penstock._engine import CkksContext
+from penstock.base.types import Row
 from penstock.program.database.description import CIPHERTEXTS, RECORDS
 from penstock.program.database.matching import MatchPlan, MatchScan, found
 from penstock.program.database.packing import Floats
 from penstock.program.database.pir import PirPlan, PirScan
 from penstock.program.database.ssc import SscPlan, SscScan, top_k
 from penstock.program.evaluator.call import Cipher
-from penstock.program.evaluator.protocol import Evaluator, Plain
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Operand, Plain
 from penstock.program.evaluator.rows import RowWriter
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
@@ -66,7 +67,7 @@ def answer(
     threads: int = 1,
     reading: str = DEFAULT_READING,
     library: str | None = None,
-    planner: Callable[[Any], ScanPlan] | None = None,
+    planner: Callable[[CkksContext], ScanPlan] | None = None,
     on_entry: Callable[[int, int], None] | None = None,
 ) -> Answer:
     """Encrypt the question, stream the database past it, decrypt the answer.
@@ -163,7 +164,7 @@ def trace_scan(plan: Plan, queries: int = 1, stored: str = CIPHERTEXTS) -> Trace
     return ev.builder.finish(TraceMeta(workload="scan", params=plan.params.to_dict(), reading="trace"))
 
 
-def scan_all(ev: Evaluator, plan: Plan, queries: int, stored: str, entry: Callable[[int], Any]) -> None:
+def scan_all(ev: Evaluator, plan: Plan, queries: int, stored: str, entry: Callable[[int], Ciphertext]) -> None:
     """A scan of a whole database by some questions, with `entry(number)` for its ciphertexts."""
     question: Question = list(range(queries))
     if isinstance(plan, SscPlan):
@@ -184,7 +185,7 @@ def scan_all(ev: Evaluator, plan: Plan, queries: int, stored: str, entry: Callab
             ev.decrypt(answer)
 
 
-def stored_entry(ev: RowWriter, number: int, value: Any = None) -> Cipher:
+def stored_entry(ev: RowWriter, number: int, value: object = None) -> Cipher:
     """A ciphertext of the database, which appears without an encryption."""
     limbs = ev.params.num_q
     name = ev.builder.ciphertext(limbs, name=f"database[{number}]")
@@ -200,7 +201,7 @@ def _small(plan: Plan) -> Plan:
     return replace(plan, records=1)
 
 
-def _decoder(database: Database, plan: Plan, scanner: Scanner) -> Callable[[int, bytes], list[Any]]:
+def _decoder(database: Database, plan: Plan, scanner: Scanner) -> Callable[[int, bytes], list[Operand]]:
     """What turns an entry into operands, in the thread that reads: columns of chunks, or a ciphertext."""
     description = database.description
     if description.stored != RECORDS:
@@ -208,7 +209,7 @@ def _decoder(database: Database, plan: Plan, scanner: Scanner) -> Callable[[int,
     assert isinstance(plan, PirPlan)
     packing, slots = plan.packing, plan.params.slots
 
-    def columns(number: int, content: bytes) -> list[Any]:
+    def columns(number: int, content: bytes) -> list[Operand]:
         # They are encoded where they are used: a vector becomes a list first, which holds the interpreter's lock, so
         # that encoding in this thread only makes the other wait.
         if len(content) != description.entry_bytes:
@@ -222,11 +223,11 @@ def _decoder(database: Database, plan: Plan, scanner: Scanner) -> Callable[[int,
     return columns
 
 
-def _operand(scanner: Scanner, operand: Any, number: int) -> Any:
+def _operand(scanner: Scanner, operand: Operand, number: int) -> Operand:
     return operand if isinstance(operand, Plain) else scanner.adopt(operand, f"database[{number}]")
 
 
-def _matched(ev: Evaluator, plan: MatchPlan, sums: Iterable[Any], number: int) -> list[tuple[int, int]]:
+def _matched(ev: Evaluator, plan: MatchPlan, sums: Iterable[Ciphertext], number: int) -> list[tuple[int, int]]:
     """The matches in object `number`, from its sums: record, and the byte at which the pattern begins."""
     distances = np.stack([plan.distances(ev.decrypt(total), s) for s, total in enumerate(sums)], axis=1)
     first = number * plan.per_object
@@ -237,8 +238,8 @@ def _matched(ev: Evaluator, plan: MatchPlan, sums: Iterable[Any], number: int) -
     ]
 
 
-def _finish(ev: Evaluator, plan: Plan, scan: Any, question: Question) -> dict[str, Any]:
-    if isinstance(plan, MatchPlan):
+def _finish(ev: Evaluator, plan: Plan, scan: PirScan | SscScan | MatchScan, question: Question) -> Row:
+    if isinstance(plan, MatchPlan) or isinstance(scan, MatchScan):
         return {}
     shown = [ev.decrypt(answer) for answer in scan.finish()]
     if isinstance(plan, SscPlan):

@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from penstock._engine import CkksContext
+from penstock._engine import CkksCiphertext, CkksContext
 from penstock.base.system.temporary import temporary_folder
 from penstock.errors import PenstockError, UsageError
 from penstock.program.evaluator.call import Cipher
-from penstock.program.evaluator.protocol import Values
+from penstock.program.evaluator.protocol import Ciphertext, Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.runtime.keystore import KeyStore
 from penstock.runtime.native.client import chosen_library
@@ -56,9 +56,9 @@ class Scanner:
     """An evaluator with its keys made, and its way to ciphertexts of a database."""
 
     ev: NativeEvaluator | OpenFheEvaluator
-    read: Callable[[bytes], Any]
+    read: Callable[[bytes], Ciphertext]
     """The evaluator's ciphertext in an entry's bytes. Raises: PenstockError: there is none."""
-    adopt: Callable[[Any, str], Cipher]
+    adopt: Callable[[Ciphertext, str], Cipher]
     """An operand of what `read` gave; the trace shows an object of this name without an encryption.
 
     Raises: PenstockError: it belongs to another parameter set.
@@ -110,13 +110,13 @@ def native_scanner(
         engine = EngineHere(params, context, keys)
         ev = NativeEvaluator(engine, client)
 
-        def read(content: bytes) -> Any:
+        def read(content: bytes) -> CkksCiphertext:
             try:
                 return context.import_ciphertext(content)
             except ValueError as error:
                 raise PenstockError(f"{len(content)} bytes are not a ciphertext of this set: {error}") from error
 
-        def adopt(ciphertext: Any, name: str) -> Cipher:
+        def adopt(ciphertext: CkksCiphertext, name: str) -> Cipher:
             if ciphertext.slots != params.slots:
                 raise _other_set(name, params)
             state = ScaleState(ciphertext.limbs, ciphertext.degree)

@@ -19,11 +19,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.files import os_errors, write_atomic
 from penstock.base.system.outside import content_of, json_of
 from penstock.base.system.replacing import restore_folder
+from penstock.base.types import Row
 from penstock.errors import PenstockError, UsageError
 from penstock.program.database.description import RECORDS, Description, canonical
 from penstock.runtime.keystore.pairs import PAIRS, PairFiles, pair_in
@@ -270,7 +270,7 @@ class Database:
         except (KeyError, RecursionError, TypeError, ValueError) as error:
             raise DatabaseError(f"{path}: its header is damaged ({error}): {again}") from error
 
-    def _written(self, segment: int, record: dict[str, Any]) -> list[tuple[int, bytes]]:
+    def _written(self, segment: int, record: Row) -> list[tuple[int, bytes]]:
         """Bytes and checksum of each entry, from a segment's header.
 
         Raises: DatabaseError: it is of another database. KeyError, TypeError, ValueError: it is none.

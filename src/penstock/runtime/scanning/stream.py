@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from penstock.base.system.files import os_errors
 from penstock.runtime.scanning.store import BLOCK_BYTES, Database, DatabaseError
@@ -133,10 +133,10 @@ class _End(BaseException):
     """All entries were read."""
 
 
-class _Drained:
+class _Drained(Generic[T]):
     """Takes one entry away, so that a thread that waits for a place can end."""
 
-    def __init__(self, ready: queue.Queue[Any]) -> None:
+    def __init__(self, ready: queue.Queue[tuple[T | None, BaseException | None]]) -> None:
         self._ready = ready
 
     def close(self) -> None:

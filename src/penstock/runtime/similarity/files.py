@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock import _engine
 from penstock.base.system.files import os_errors
+from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.program.database.similarity.comparison import Selection
 from penstock.program.database.similarity.scheme import COLUMNS, Layout
@@ -100,7 +100,7 @@ def read_description(folder: Path) -> Description:
     return description
 
 
-def _described(content: dict[str, Any]) -> Description:
+def _described(content: Row) -> Description:
     layout = Layout(
         records=int(content["records"]),
         dim=int(content["dim"]),

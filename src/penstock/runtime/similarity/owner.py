@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from penstock.base.system.files import os_errors, remove_dead, sync, sync_folder
 from penstock.base.system.temporary import temporary_folder
 from penstock.errors import KeyPairDamaged, PenstockError, UsageError
 from penstock.program.database.similarity.comparison import Selection
-from penstock.program.database.similarity.result import Found, counted, encoded_payloads, found_in, tables_of
+from penstock.program.database.similarity.result import Found, Payloads, counted, encoded_payloads, found_in, tables_of
 from penstock.program.database.similarity.scheme import (
     BUCKET_RECORDS,
     COLUMNS,
@@ -45,13 +45,16 @@ from penstock.runtime.similarity.server import (
 )
 from penstock.scheme.params.ckks import CkksParameters
 
+if TYPE_CHECKING:
+    from penstock_client import EvaluationKey, Ring, SecretKey
+
 LARGE, SMALL = "large", "small.key"
 """In a folder of secret keys: the pair of the large ring, and the secret of the small one."""
 UNIT_TOLERANCE = 1e-3
 """By how much the length of a record or query may differ from 1."""
 
 
-Floats = npt.NDArray[np.floating[Any]]
+Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 
 class NotUnit(UsageError):
@@ -64,7 +67,7 @@ class Owner:
     `pair` is of the large ring, `small` of the small one; its secret meets no modulus but q_0 times one special prime.
     """
 
-    def __init__(self, params: CkksParameters, pair: KeyPair, ring: Any, secret: Any, small: SmallRing) -> None:
+    def __init__(self, params: CkksParameters, pair: KeyPair, ring: Ring, secret: SecretKey, small: SmallRing) -> None:
         self.params, self.pair, self.small = params, pair, small
         self._ring, self._secret = ring, secret
 
@@ -170,12 +173,12 @@ class Owner:
                 done += 1
         return total
 
-    def _large_key(self, key: str, limbs: int) -> Any:
+    def _large_key(self, key: str, limbs: int) -> EvaluationKey:
         if key in (FROM_SMALL, FROM_SMALL_SQUARED):
             return self.pair.key_from_small(self._secret, squared=key == FROM_SMALL_SQUARED)
         return self.pair.generate_key(key, limbs=limbs)
 
-    def _small_key(self, key: str) -> Any:
+    def _small_key(self, key: str) -> EvaluationKey:
         with client_errors():
             return self._ring.generate_key(self._secret, key, 1, True)
 
@@ -183,7 +186,7 @@ class Owner:
     def encrypt_database(
         self,
         records: Floats,
-        payloads: npt.NDArray[Any] | None,
+        payloads: Payloads | None,
         folder: Path,
         *,
         on_block: Callable[[int, int], None] | None = None,
@@ -257,7 +260,7 @@ class Owner:
         return blocks
 
     def _write_payloads(
-        self, payloads: npt.NDArray[Any] | None, cells: npt.NDArray[np.int64], layout: Layout, path: Path
+        self, payloads: Payloads | None, cells: npt.NDArray[np.int64], layout: Layout, path: Path
     ) -> tuple[int, int]:
         """Returns: bytes of one ciphertext, and of the one of zeros."""
         size, zeros = 0, self.pair.encrypt_complex(np.zeros(layout.ring_dim // 2, dtype=np.complex128), limbs=1)
@@ -325,7 +328,7 @@ def query_factor(small: SmallRing, dim: int) -> float:
     return small.modulus / PERIODS / 2.0**RECORD_BITS / dim
 
 
-def _real(given: Any, what: str) -> Floats:
+def _real(given: object, what: str) -> Floats:
     """Real numbers as doubles. Raises: UsageError: text, complex numbers, or what has no shape."""
     try:
         numbers = np.asarray(given)
@@ -362,7 +365,7 @@ def _rings(params: CkksParameters | None, small_dim: int | None) -> tuple[CkksPa
     return params, small
 
 
-def _small_ring(small: SmallRing, threads: int | None) -> Any:
+def _small_ring(small: SmallRing, threads: int | None) -> Ring:
     client = load_client()
     with client_errors():
         return client.Ring(
@@ -394,7 +397,7 @@ def _check_unit(values: Floats, numbers: Sequence[int] | npt.NDArray[np.int64], 
         )
 
 
-def _check_payloads(payloads: npt.NDArray[Any] | None, records: int) -> None:
+def _check_payloads(payloads: Payloads | None, records: int) -> None:
     if payloads is None:
         return
     if payloads.shape != (records, PAYLOAD):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from penstock.errors import PenstockError, UsageError
 from penstock.program.database.similarity.scheme import RECORD_BITS, Layout, SmallRing, large_parameters
 from penstock.program.database.similarity.search import WORKLOAD, search, search_trace
 from penstock.program.evaluator.call import Cipher
+from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.runtime.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.runtime.keystore.stated import check_bytes, check_pair
@@ -126,7 +127,7 @@ class Server:
         tags = {key.secret_tag for key in there}
         return check_pair(template, f"the database {self.database}", tags, f"the keys in {self._store.folder}", _REMEDY)
 
-    def _open_small_keys(self) -> dict[int, Any]:
+    def _open_small_keys(self) -> dict[int, _engine.CkksKey]:
         digest = _engine.key_digest(self.small.ring_dim, [self.small.modulus], [self.small.special], 1)
         elements = expansion_elements(self.layout)
         # Two parts of two limbs each, all held; a row takes whole pages.
@@ -256,14 +257,16 @@ class Server:
             made.append(self._pack(parts, keys))
         return made
 
-    def _from_small_keys(self) -> tuple[Any, Any]:
+    def _from_small_keys(self) -> tuple[_engine.CkksKey, _engine.CkksKey]:
         digest = parameter_digest(self.params)
         size = 64 * max(_PAGE_BYTES, 8 * self.params.ring_dim)
         cache = KeyCache(self._store, size, policy="lru", prefetch_uses=0)
         session = cache.session(TENANT, digest, secret_tag=self._pair)
         return session.get(FROM_SMALL, 1), session.get(FROM_SMALL_SQUARED, 1)
 
-    def _pack(self, parts: list[_engine.CkksCiphertext], keys: tuple[Any, Any]) -> _engine.CkksCiphertext:
+    def _pack(
+        self, parts: list[_engine.CkksCiphertext], keys: tuple[_engine.CkksKey, _engine.CkksKey]
+    ) -> _engine.CkksCiphertext:
         packed = _engine.ckks_pack_small(self._context, self._small, parts)
         return self._context.switch_small(packed, keys[0], keys[1])
 
@@ -304,10 +307,10 @@ _REMEDY = "take the keys of the database's owner, or make the database again"
 class _NoEnds:
     """Nothing is encrypted or decrypted here."""
 
-    def encrypt(self, values: Any) -> Any:
+    def encrypt(self, values: Values) -> NoReturn:
         raise PenstockError("the server encrypts nothing")
 
-    def decrypt(self, content: bytes) -> Any:
+    def decrypt(self, content: bytes) -> NoReturn:
         raise PenstockError("the server has no secret key, and decrypts nothing")
 
     decrypt_complex = decrypt

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from penstock.base.types import Row
 from penstock.runtime.similarity.server import Answer
 from penstock.scheme.traces.schema import Trace
 
@@ -21,7 +20,7 @@ PARTS = {
 REST = "between operations"
 
 
-def where(answer: Answer) -> dict[str, Any]:
+def where(answer: Answer) -> Row:
     """Seconds by part, measured, and bytes that were read and returned.
 
     The parts of the large ring are the times of their operations; the rest of that step is `REST`: reading payloads,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, FastAPI, Path, Query
 from fastapi.responses import Response
 from starlette.types import ASGIApp
 
+from penstock.base.types import Row
 from penstock.base.version import __version__
 from penstock.service.http import seeing
 from penstock.service.http.app import PathName, RotationForm, TenantForm, TokenForm, WorkForm, bare, needs
@@ -32,7 +33,7 @@ def administration(service: Service) -> ASGIApp:
 
 def _of_server(app: FastAPI, service: Service) -> None:
     @app.get("/v1/health")
-    async def health() -> dict[str, Any]:
+    async def health() -> Row:
         """The process answers."""
         return {"status": "alive", "version": __version__}
 
@@ -42,29 +43,29 @@ def _of_server(app: FastAPI, service: Service) -> None:
         return Response(seeing.metrics_text(service), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/work")
-    def work(_: Operates, most: Annotated[int, Query(ge=0, le=10_000)] = 100) -> dict[str, Any]:
+    def work(_: Operates, most: Annotated[int, Query(ge=0, le=10_000)] = 100) -> Row:
         """The first waiting jobs, running ones, keys by tenant, latencies by program, and counters of the cache."""
         return seeing.work(service, most)
 
     @app.get("/v1/trace")
-    def trace(_: Operates, last: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 200) -> dict[str, Any]:
+    def trace(_: Operates, last: Annotated[int, Query(ge=1, le=MOST_JOBS)] = 200) -> Row:
         """The latest jobs as a timeline, which Perfetto (ui.perfetto.dev) and chrome://tracing open."""
         return seeing.trace(service, last)
 
     @app.post("/v1/work")
-    def pause(form: WorkForm, caller: Operates) -> dict[str, Any]:
+    def pause(form: WorkForm, caller: Operates) -> Row:
         """Begin no job until the opposite is asked for, or a drain. Jobs are taken all the while."""
         service.jobs.pool.pause(form.paused)
         service.state.record(caller, "pause" if form.paused else "resume")
         return {"paused": form.paused}
 
     @app.get("/v1/audit")
-    def audit(_: Operates, after: Annotated[int, Query(ge=0, le=1 << 31)] = 0) -> dict[str, Any]:
+    def audit(_: Operates, after: Annotated[int, Query(ge=0, le=1 << 31)] = 0) -> Row:
         """Entries of the audit trail after a number, at most 1,000."""
         return {"entries": service.state.trail(after)}
 
     @app.post("/v1/drain", status_code=202)
-    def drain(caller: Operates) -> dict[str, Any]:
+    def drain(caller: Operates) -> Row:
         """Take no more jobs, end the running ones, and stop."""
         service.state.record(caller, "drain")
         service.jobs.draining = True
@@ -74,14 +75,14 @@ def _of_server(app: FastAPI, service: Service) -> None:
 
 def _of_tenants(app: FastAPI, service: Service) -> None:
     @app.post("/v1/tenants", status_code=201)
-    def add(form: TenantForm, caller: Operates) -> dict[str, Any]:
+    def add(form: TenantForm, caller: Operates) -> Row:
         """Add a tenant. Its tokens are made with POST /v1/tenants/TENANT/tokens."""
         if not service.add_tenant(caller, form.tenant):
             raise Problem(409, f"tenant '{form.tenant}' is there", remedy="choose another name", kind="tenant")
         return {"tenant": form.tenant}
 
     @app.get("/v1/tenants")
-    def listed(_: Operates) -> dict[str, Any]:
+    def listed(_: Operates) -> Row:
         """The tenants and the bytes that they use."""
         rows = [
             {
@@ -94,7 +95,7 @@ def _of_tenants(app: FastAPI, service: Service) -> None:
         return {"tenants": rows}
 
     @app.delete("/v1/tenants/{tenant}")
-    def remove(tenant: PathName, caller: Operates) -> dict[str, Any]:
+    def remove(tenant: PathName, caller: Operates) -> Row:
         """Remove a tenant with its tokens and all its data."""
         _check(service, tenant)
         return service.forget_tenant(caller, tenant, keep_tokens=False)
@@ -102,20 +103,20 @@ def _of_tenants(app: FastAPI, service: Service) -> None:
 
 def _of_tokens(app: FastAPI, service: Service) -> None:
     @app.post("/v1/tenants/{tenant}/tokens", status_code=201)
-    def make(tenant: PathName, form: TokenForm, caller: Operates) -> dict[str, Any]:
+    def make(tenant: PathName, form: TokenForm, caller: Operates) -> Row:
         """Make a token. Its text is shown now, and never again."""
         _check(service, tenant)
         made = service.make_token(caller, tenant, tuple(form.scopes), form.lasts_s)
         return {"token": made.text, "identity": made.identity, "scopes": sorted(form.scopes)}
 
     @app.get("/v1/tenants/{tenant}/tokens")
-    def listed(tenant: PathName, _: Operates) -> dict[str, Any]:
+    def listed(tenant: PathName, _: Operates) -> Row:
         """The identities, scopes and times of a tenant's tokens."""
         _check(service, tenant)
         return {"tokens": service.state.tokens(tenant)}
 
     @app.post("/v1/tenants/{tenant}/tokens/{identity}/rotate", status_code=201)
-    def rotate(tenant: PathName, identity: TokenName, form: RotationForm, caller: Operates) -> dict[str, Any]:
+    def rotate(tenant: PathName, identity: TokenName, form: RotationForm, caller: Operates) -> Row:
         """Make a token with the same scopes; the old one ends after `overlap_s`."""
         row = _token(service, tenant, identity)
         now = service.state.clock()
@@ -127,7 +128,7 @@ def _of_tokens(app: FastAPI, service: Service) -> None:
         return {"token": made.text, "identity": made.identity, "scopes": row["scopes"].split()}
 
     @app.delete("/v1/tenants/{tenant}/tokens/{identity}")
-    def end(tenant: PathName, identity: TokenName, caller: Operates) -> dict[str, Any]:
+    def end(tenant: PathName, identity: TokenName, caller: Operates) -> Row:
         """End a token now."""
         _token(service, tenant, identity)
         service.state.end_token(tenant, identity, service.state.clock())
@@ -140,7 +141,7 @@ def _check(service: Service, tenant: str) -> None:
         raise Problem(404, f"there is no tenant '{tenant}'", remedy="GET /v1/tenants lists them", kind="no-tenant")
 
 
-def _token(service: Service, tenant: str, identity: str) -> dict[str, Any]:
+def _token(service: Service, tenant: str, identity: str) -> Row:
     for row in service.state.tokens(tenant):
         if row["token"] == identity:
             return row

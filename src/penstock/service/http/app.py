@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import Depends, FastAPI, Path, Query, Request, Security
 from fastapi.exceptions import RequestValidationError
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
+from penstock.base.types import Row
 from penstock.base.version import __version__
 from penstock.errors import PenstockError
 from penstock.service.http import seeing
@@ -28,7 +29,7 @@ from penstock.service.http.tokens import Caller
 MOST_WAIT_S = 60.0
 _BEARER = HTTPBearer(auto_error=False, description="A token: pst_… An operator makes it.")
 _RAW = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}, "required": True}
-PROBLEMS: dict[int | str, dict[str, Any]] = {
+PROBLEMS: dict[int | str, Row] = {
     "default": {
         "description": "A refusal (RFC 9457): type, title, status, detail, rule, remedy",
         "content": {MEDIA_TYPE: {"schema": {"type": "object"}}},
@@ -117,7 +118,7 @@ Identity = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 def needs(scope: str) -> Callable[..., Caller]:
     """A dependency: the caller, whose token has this scope."""
 
-    def caller(request: Request, _: Annotated[Any, Security(_BEARER)]) -> Caller:
+    def caller(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
         known: Caller = request.state.caller
         if scope and scope not in known.scopes:
             raise Problem(
@@ -194,12 +195,12 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 
 def _of_health(app: FastAPI, service: Service) -> None:
     @app.get("/v1/health")
-    async def health() -> dict[str, Any]:
+    async def health() -> Row:
         """The process answers."""
         return {"status": "alive", "version": __version__}
 
     @app.get("/v1/ready")
-    def ready() -> dict[str, Any]:
+    def ready() -> Row:
         """Jobs are taken: the database answers, and the server does not drain."""
         if service.jobs.draining:
             raise Problem(503, "the server is draining", remedy="use another server", kind="draining", retry_after_s=10)
@@ -207,7 +208,7 @@ def _of_health(app: FastAPI, service: Service) -> None:
         return {"status": "ready"}
 
     @app.delete("/v1/tenant")
-    def forget(caller: Keeps) -> dict[str, Any]:
+    def forget(caller: Keeps) -> Row:
         """Remove all keys, programs, ciphertexts, results and jobs of the tenant; its tokens stay."""
         return service.forget_tenant(caller, caller.tenant, keep_tokens=True)
 
@@ -216,7 +217,7 @@ def _of_uploads(app: FastAPI, service: Service) -> None:
     uploads = service.uploads
 
     @app.post("/v1/uploads", status_code=201, responses={200: {"description": "The tenant has this content already"}})
-    def begin(form: UploadForm, caller: Sends, response: Response) -> dict[str, Any]:
+    def begin(form: UploadForm, caller: Sends, response: Response) -> Row:
         """Begin an upload. Scope: `deploy` for packages, `keys` for keys, `run` for inputs and ciphertexts."""
         begun = uploads.begin(caller, form.model_dump())
         if "blob" in begun:
@@ -224,24 +225,24 @@ def _of_uploads(app: FastAPI, service: Service) -> None:
         return begun
 
     @app.get("/v1/uploads")
-    def listed(caller: Sends) -> dict[str, Any]:
+    def listed(caller: Sends) -> Row:
         """The unfinished uploads."""
         return {"uploads": uploads.listed(caller)}
 
     @app.put("/v1/uploads/{upload}", openapi_extra={"requestBody": _RAW})
     async def receive(
         request: Request, upload: Identity, caller: Sends, offset: Annotated[int, Query(ge=0, le=1 << 50)]
-    ) -> dict[str, Any]:
+    ) -> Row:
         """Send the next piece as raw bytes; the answer has the next offset."""
         return await uploads.receive(caller, upload, offset, request.stream())
 
     @app.get("/v1/uploads/{upload}")
-    def look(upload: Identity, caller: Sends) -> dict[str, Any]:
+    def look(upload: Identity, caller: Sends) -> Row:
         """Where an upload stands."""
         return uploads.look(caller, upload)
 
     @app.post("/v1/uploads/{upload}/commit")
-    def commit(upload: Identity, caller: Sends) -> dict[str, Any]:
+    def commit(upload: Identity, caller: Sends) -> Row:
         """Check the whole content and take it. Keys are imported whole or not at all."""
         taken = uploads.commit(caller, upload)
         soon = taken["kind"] == "input"
@@ -249,7 +250,7 @@ def _of_uploads(app: FastAPI, service: Service) -> None:
         return taken
 
     @app.delete("/v1/uploads/{upload}")
-    def drop(upload: Identity, caller: Sends) -> dict[str, Any]:
+    def drop(upload: Identity, caller: Sends) -> Row:
         """Give an upload up."""
         uploads.drop(caller, upload)
         return {"upload": upload, "state": "removed"}
@@ -259,7 +260,7 @@ def _of_programs(app: FastAPI, service: Service) -> None:
     programs = service.programs
 
     @app.post("/v1/programs", status_code=201, responses={200: {"description": "It is deployed already"}})
-    def deploy(form: ProgramForm, caller: Deploys, response: Response) -> dict[str, Any]:
+    def deploy(form: ProgramForm, caller: Deploys, response: Response) -> Row:
         """Deploy a package under a name; the answer predicts seconds and memory."""
         is_new, deployed = programs.deploy(caller, form.name, form.package)
         if is_new:
@@ -269,24 +270,24 @@ def _of_programs(app: FastAPI, service: Service) -> None:
         return deployed
 
     @app.get("/v1/programs")
-    def listed(caller: Reads) -> dict[str, Any]:
+    def listed(caller: Reads) -> Row:
         """The programs of the tenant."""
         return {"programs": programs.listed(caller.tenant)}
 
     @app.get("/v1/programs/{name}")
-    def show(name: PathName, caller: Reads) -> dict[str, Any]:
+    def show(name: PathName, caller: Reads) -> Row:
         """Inputs, outputs, parameters, keys and predictions."""
         return programs.show(caller.tenant, name)
 
     @app.delete("/v1/programs/{name}")
-    def remove(name: PathName, caller: Deploys) -> dict[str, Any]:
+    def remove(name: PathName, caller: Deploys) -> Row:
         """Remove a program and its package."""
         programs.remove(caller.tenant, name)
         service.state.record(caller, "remove program", name)
         return {"program": name, "state": "removed"}
 
     @app.get("/v1/programs/{name}/keys")
-    def keys(name: PathName, caller: Reads) -> dict[str, Any]:
+    def keys(name: PathName, caller: Reads) -> Row:
         """Keys that the program needs, and keys that the tenant lacks."""
         needed = service.keys.needs(caller.tenant, programs.row(caller.tenant, name)["description"])
         # A segment is bound to its tenant's name, and the client makes segments.
@@ -295,12 +296,12 @@ def _of_programs(app: FastAPI, service: Service) -> None:
 
 def _of_keys(app: FastAPI, service: Service) -> None:
     @app.get("/v1/keys")
-    def listed(caller: Reads) -> dict[str, Any]:
+    def listed(caller: Reads) -> Row:
         """The tenant's evaluation keys."""
         return {"keys": service.keys.listed(caller.tenant)}
 
     @app.delete("/v1/keys")
-    def remove(caller: Keeps) -> dict[str, Any]:
+    def remove(caller: Keeps) -> Row:
         """Remove all evaluation keys of the tenant."""
         if any(job["tenant"] == caller.tenant for job in service.state.open_jobs()):
             raise Problem(409, "jobs wait or run", remedy="cancel them, or wait", kind="keys-busy")
@@ -314,7 +315,7 @@ def _of_jobs(app: FastAPI, service: Service) -> None:
     jobs = service.jobs
 
     @app.post("/v1/jobs", status_code=202, responses={200: {"description": "The same job again"}})
-    def submit(form: JobForm, caller: Runs, response: Response) -> dict[str, Any]:
+    def submit(form: JobForm, caller: Runs, response: Response) -> Row:
         """Submit a job. 424 names lacking keys; 429 and 503 say in Retry-After when to come again."""
         is_new, submitted = jobs.submit(caller, form.model_dump())
         if not is_new:
@@ -326,7 +327,7 @@ def _of_jobs(app: FastAPI, service: Service) -> None:
         caller: Reads,
         after: Annotated[str | None, Query(pattern=r"^[a-z0-9-]{1,40}$")] = None,
         wait: Annotated[float, Query(ge=0, le=MOST_WAIT_S, allow_inf_nan=False)] = 0.0,
-    ) -> dict[str, Any]:
+    ) -> Row:
         """The latest 1,000 jobs, the newest first; with `after`, the jobs that ended after a cursor.
 
         With `after`: at most 1,000 jobs in the order in which they ended, at once or as soon as one ends, at the latest
@@ -340,17 +341,17 @@ def _of_jobs(app: FastAPI, service: Service) -> None:
     @app.get("/v1/jobs/{job}")
     async def show(
         job: PathName, caller: Reads, wait: Annotated[float, Query(ge=0, le=MOST_WAIT_S, allow_inf_nan=False)] = 0.0
-    ) -> dict[str, Any]:
+    ) -> Row:
         """A job: at once, or when it ended, or after `wait` seconds."""
         return await jobs.wait(caller.tenant, job, wait)
 
     @app.get("/v1/jobs/{job}/trace")
-    def trace(job: PathName, caller: Reads) -> dict[str, Any]:
+    def trace(job: PathName, caller: Reads) -> Row:
         """A job that ended lately as a timeline, which Perfetto (ui.perfetto.dev) and chrome://tracing open."""
         return seeing.trace_of_job(service, caller.tenant, job)
 
     @app.delete("/v1/jobs/{job}")
-    def cancel(job: PathName, caller: Runs) -> dict[str, Any]:
+    def cancel(job: PathName, caller: Runs) -> Row:
         """Cancel a job, or remove the results of one that is done."""
         cancelled = jobs.cancel(caller, job)
         service.state.record(caller, "cancel", job)

@@ -9,9 +9,9 @@ import json
 import resource
 import sys
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.workers import no_core_files
+from penstock.base.types import Row
 from penstock.base.units import WORD_BYTES
 from penstock.errors import PenstockError
 from penstock.lab.prediction.prediction import predict
@@ -24,7 +24,7 @@ PROCESS_BYTES = 150_000_000
 """A worker before it has a program."""
 
 
-def describe(path: Path, key_bytes: int, machine: str = "") -> dict[str, Any]:
+def describe(path: Path, key_bytes: int, machine: str = "") -> Row:
     """The description of a program: inputs, outputs, parameters, keys and predictions.
 
     Keys, parameters and seconds come from `plan_program`, with which workers compile the program.
@@ -74,7 +74,7 @@ def main(path: str, most_bytes: str, key_bytes: str, machine: str = "") -> int:
     no_core_files()
     resource.setrlimit(resource.RLIMIT_AS, (int(most_bytes), int(most_bytes)))
     try:
-        verdict: dict[str, Any] = {"found": describe(Path(path), int(key_bytes), machine)}
+        verdict: Row = {"found": describe(Path(path), int(key_bytes), machine)}
     except PenstockError as error:
         verdict = {"refused": str(error).replace(f"{path}: ", "").replace(path, "the package")}
     except MemoryError:

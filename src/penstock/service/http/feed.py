@@ -12,7 +12,9 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from penstock.base.types import Row
 
 MOST_KEPT = 5000
 """Jobs of a tenant that are remembered."""
@@ -21,7 +23,7 @@ MOST_OF_ALL = 100_000
 MOST_TOLD = 1000
 """Jobs in one answer."""
 
-Event = dict[str, Any]
+Event = Row
 Seen = TypeVar("Seen")
 
 
@@ -107,7 +109,7 @@ class Feed:
             if tenant in self._tenants:
                 self._tenants[tenant].events.clear()
 
-    def after(self, tenant: str, cursor: str) -> dict[str, Any]:
+    def after(self, tenant: str, cursor: str) -> Row:
         """The jobs that ended after a cursor, the next cursor, and whether some are missing between."""
         with self._lock:
             feed = self._tenants.get(tenant) or _Tenant()
@@ -119,10 +121,10 @@ class Feed:
             events = list(feed.events)[at - first : at - first + MOST_TOLD]
             return {"jobs": events, "after": f"{self._start}-{at + len(events)}", "missed": False}
 
-    async def wait(self, tenant: str, cursor: str, wait_s: float, is_over: Callable[[], bool]) -> dict[str, Any]:
+    async def wait(self, tenant: str, cursor: str, wait_s: float, is_over: Callable[[], bool]) -> Row:
         """As `after`, once a job has ended, or `wait_s` seconds are over, or `is_over` says so."""
 
-        async def look() -> dict[str, Any]:
+        async def look() -> Row:
             return self.after(tenant, cursor)
 
         return await self._waiting.until(

@@ -19,11 +19,12 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Concatenate, ParamSpec
 
 from sqlalchemy.exc import IntegrityError
 
 from penstock.base.system.files import sync, sync_folder
+from penstock.base.types import Row, Rows, RowView
 from penstock.errors import PenstockError, UsageError
 from penstock.service.http.config import Config
 from penstock.service.http.feed import Feed, Waiting
@@ -31,7 +32,7 @@ from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.programs import Programs
-from penstock.service.http.state import OPEN_STATES, Row, State
+from penstock.service.http.state import OPEN_STATES, State
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
 from penstock.service.work.messages import EXPIRED, JobFigures, JobSpec, Refused
@@ -44,20 +45,20 @@ _SYNCED, _BOOT = "results synced", "boot"
 """Words in the state: until when the results of done jobs are on the disk, and which start of the machine that was."""
 
 
-Action = TypeVar("Action", bound=Callable[..., None])
+Asked = ParamSpec("Asked")
 
 
-def _surely(action: Action) -> Action:
+def _surely(action: Callable[Concatenate[Jobs, Asked], None]) -> Callable[Concatenate[Jobs, Asked], None]:
     """A method that is done again later where the database is away or the disk is full."""
 
     @wraps(action)
-    def tried(jobs: Jobs, *args: Any) -> None:
+    def tried(jobs: Jobs, /, *args: Asked.args, **named: Asked.kwargs) -> None:
         try:
-            action(jobs, *args)
+            action(jobs, *args, **named)
         except (PenstockError, OSError):
-            jobs.do_later(lambda: tried(jobs, *args))
+            jobs.do_later(lambda: tried(jobs, *args, **named))
 
-    return cast(Action, tried)
+    return tried
 
 
 class Jobs:
@@ -155,7 +156,8 @@ class Jobs:
             self.on_failed(job, "the worker said that the job was done, and results are missing", True)
             return
         sizes = {name: outputs[_file_of(at)] for at, name in enumerate(named)}
-        self._end(row, "done", figures, figures=asdict(figures), outputs=sizes, output_bytes=sum(outputs.values()))
+        ended = {"figures": asdict(figures), "outputs": sizes, "output_bytes": sum(outputs.values())}
+        self._end(row, "done", ended, figures)
 
     @_surely
     def on_failed(self, job: str, reason: str, retry: bool) -> None:
@@ -169,10 +171,10 @@ class Jobs:
             else:
                 self._let_go(job)
         else:
-            self._end(row, "expired" if reason.startswith(EXPIRED) else "failed", reason=reason[:2000])
+            self._end(row, "expired" if reason.startswith(EXPIRED) else "failed", {"reason": reason[:2000]})
 
-    def _end(self, row: Row, state: str, took: JobFigures | None = None, /, **values: Any) -> None:
-        """Let a job end, where it has not ended before."""
+    def _end(self, row: Row, state: str, values: RowView, took: JobFigures | None = None) -> None:
+        """Let a job end with further columns, where it has not ended before."""
         job, tenant, is_done = row["job"], row["tenant"], state == "done"
         with self._lock:
             now = self._state.clock()
@@ -254,7 +256,7 @@ class Jobs:
             return
         deadline_s = row["request"].get("deadline_s")
         if deadline_s is not None and row["submitted_s"] + deadline_s <= self._state.clock():
-            self._end(row, "expired", reason="its deadline passed while it waited")
+            self._end(row, "expired", {"reason": "its deadline passed while it waited"})
             return
         try:
             self.pool.submit(self._spec(row))
@@ -263,7 +265,7 @@ class Jobs:
         except (Problem, UsageError) as error:
             if isinstance(error, Problem) and error.status >= 500:
                 raise
-            self._end(row, "failed", reason=str(error)[:2000])
+            self._end(row, "failed", {"reason": str(error)[:2000]})
 
     def _submit_later(self, job: str, *, if_stray: bool = False) -> bool:
         """Whether it will be submitted. `if_stray`: only where the workers neither have it, nor will be given it."""
@@ -428,7 +430,7 @@ class Jobs:
     def show(self, tenant: str, client_job: str) -> Row:
         return _shown(self._state.known_job(tenant, client_job))
 
-    def listed(self, tenant: str) -> list[Row]:
+    def listed(self, tenant: str) -> Rows:
         return [_shown(row) for row in self._state.jobs(tenant)]
 
     async def wait(self, tenant: str, client_job: str, wait_s: float) -> Row:
@@ -470,7 +472,7 @@ class Jobs:
         row = self._state.known_job(caller.tenant, client_job)
         if row["state"] in OPEN_STATES:
             # First the state: a database that is away refuses, and then the job goes on.
-            self._end(row, "cancelled", reason="cancelled by the client")
+            self._end(row, "cancelled", {"reason": "cancelled by the client"})
             self.pool.cancel(row["job"])
         elif row["state"] == "done":
             self.expire([row])
@@ -480,7 +482,7 @@ class Jobs:
         """Cancel the jobs of a tenant, and let the workers forget it."""
         for row in self._state.open_jobs():
             if row["tenant"] == tenant:
-                self._end(row, "cancelled", reason="the tenant was deleted")
+                self._end(row, "cancelled", {"reason": "the tenant was deleted"})
                 self.pool.cancel(row["job"])
         self.pool.forget_tenant(tenant)
         self.feed.forget(tenant)
@@ -491,7 +493,7 @@ class Jobs:
         """Tenant and SHA-256 of the inputs of jobs that did not end."""
         return {(row["tenant"], sha) for row in self._state.open_jobs() for sha in row["request"]["inputs"].values()}
 
-    def expire(self, rows: list[Row]) -> int:
+    def expire(self, rows: Rows) -> int:
         """Remove results whose time is over, and later the rows of their jobs; how many."""
         done = [row for row in rows if row["state"] == "done"]
         for row in done:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import Row, Rows, RowView
 from penstock.errors import KeyDamaged, KeyRefused, PenstockError, StoreUnusable
 from penstock.runtime.keystore import KeyStore, StoredKey, is_segment, parameter_digest
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.http.problems import Problem, no_such, problem_of
-from penstock.service.http.state import Row, State
+from penstock.service.http.state import State
 
 _TRIES, _PAUSE_S = 20, 0.1
 """A worker that opens the store keeps it from being changed for a moment."""
@@ -37,7 +37,7 @@ class Keys:
             self._used[tenant] = sum(key.file_bytes for key in self._store.list_keys(tenant=tenant))
         return self._used[tenant]
 
-    def take(self, tenant: str, file: Path, upload: Mapping[str, Any]) -> list[Row]:
+    def take(self, tenant: str, file: Path, upload: RowView) -> Rows:
         """Import the keys in a file, all or none.
 
         Args:   upload: `params`, the program that they are for; `name`, the key of a file with a single one.
@@ -69,7 +69,7 @@ class Keys:
             {"key": stored.name.key, "bytes": stored.file_bytes, "replaced": stored.replaced} for stored in imported
         ]
 
-    def listed(self, tenant: str) -> list[Row]:
+    def listed(self, tenant: str) -> Rows:
         """The keys of a tenant."""
         return [
             {
@@ -103,7 +103,7 @@ class Keys:
         for name in [name for name in list(self._there) if name[0] == tenant]:
             self._there.pop(name, None)
 
-    def needs(self, tenant: str, description: Mapping[str, Any]) -> Row:
+    def needs(self, tenant: str, description: RowView) -> Row:
         """Which keys a program needs, which of them the tenant lacks, and its key pair.
 
         The store is asked again where keys seem to be lacking: another process may have imported them. The job finds
@@ -124,13 +124,13 @@ def _digest_of(params: str) -> str:
     return parameter_digest(CkksParameters.from_dict(json.loads(params)))
 
 
-def _held(keys: Sequence[StoredKey], needed: list[Row]) -> Row:
+def _held(keys: Sequence[StoredKey], needed: Rows) -> Row:
     """The pair with the fewest lacking keys, and these keys."""
     pairs: dict[str, dict[str, StoredKey]] = {}
     for key in keys:
         pairs.setdefault(key.secret_tag, {})[key.name.key] = key
     best: str | None = None
-    lacking: list[Row] = list(needed)
+    lacking: Rows = list(needed)
     for tag, there in pairs.items():
         short = [need for need in needed if need["key"] not in there or there[need["key"]].limbs < need["limbs"]]
         if best is None or len(short) < len(lacking):

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from typing import Any, TextIO
+from typing import TextIO
 
 
 class Log:
@@ -15,7 +15,7 @@ class Log:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream, self._lock = stream or sys.stderr, threading.Lock()
 
-    def write(self, event: str, **fields: Any) -> None:
+    def write(self, event: str, **fields: object) -> None:
         """One line."""
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         line = json.dumps({"at": f"{at}Z", "event": event, **{k: v for k, v in fields.items() if v not in (None, "")}})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any
 
+from penstock.base.types import RowView
 from penstock.service.work.messages import JobFigures
 
 BOUNDS_S = (
@@ -115,7 +115,7 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
 
-def work_gauges(snapshot: Mapping[str, Any]) -> Gauges:
+def work_gauges(snapshot: RowView) -> Gauges:
     """Of `WorkerPool.snapshot`: what the workers have said. A figure that it lacks is left out."""
     plain = {
         "penstock_queue_jobs": "waiting",

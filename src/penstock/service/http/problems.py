@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
-from typing import Any
 
 from penstock.base.system.files import FileError
+from penstock.base.types import Row, RowView
 from penstock.errors import (
     BudgetTooSmall,
     KeyDamaged,
@@ -51,7 +50,7 @@ class Problem(PenstockError):
         rule: str = "",
         kind: str = "",
         retry_after_s: float | None = None,
-        more: Mapping[str, Any] | None = None,
+        more: RowView | None = None,
     ) -> None:
         self.status, self.detail, self.remedy, self.rule = status, detail, remedy, rule
         self.kind, self.retry_after_s, self.more = kind, retry_after_s, dict(more or {})
@@ -62,7 +61,7 @@ class Problem(PenstockError):
         """One word of a closed set: the last part of its type."""
         return self.kind or str(self.status)
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> Row:
         """The members of the answer."""
         fields = {
             "type": f"urn:penstock:{self.reason}",

@@ -7,12 +7,12 @@ import os
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.workers import python_module
+from penstock.base.types import Row, Rows
 from penstock.service.http.config import Config
 from penstock.service.http.problems import Problem, no_such
-from penstock.service.http.state import Row, State
+from penstock.service.http.state import State
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
 
@@ -69,7 +69,7 @@ class Programs:
                 timeout=self._limits.examine_s,
                 check=False,
             )
-            verdict: dict[str, Any] = json.loads(ended.stdout)
+            verdict: Row = json.loads(ended.stdout)
         except (subprocess.TimeoutExpired, ValueError) as error:
             is_late = isinstance(error, subprocess.TimeoutExpired)
             raise Problem(
@@ -114,7 +114,7 @@ class Programs:
         """The description of a program."""
         return self._shown(self.row(tenant, name))
 
-    def listed(self, tenant: str) -> list[Row]:
+    def listed(self, tenant: str) -> Rows:
         return [self._shown(row) for row in self._state.programs(tenant)]
 
     def remove(self, tenant: str, name: str) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any
 
+from penstock.base.types import Row, Rows
 from penstock.service.http.metrics import Labels, by_tenant, work_gauges
 from penstock.service.http.problems import Problem
 from penstock.service.http.service import Service
-from penstock.service.http.state import Row
 from penstock.service.http.timelines import service_timeline
 from penstock.service.work.record import JobRecord, Record, percentiles
 
@@ -61,13 +60,13 @@ def work(service: Service, most: int) -> Row:
     }
 
 
-def trace(service: Service, last: int) -> dict[str, Any]:
+def trace(service: Service, last: int) -> Row:
     """The timeline of the latest jobs of all tenants."""
     recorded = service.jobs.pool.recorded()
     return service_timeline(recorded, list(recorded.jobs)[-last:], name=lambda job: job.spec.job, counters=True)
 
 
-def trace_of_job(service: Service, tenant: str, client_job: str) -> dict[str, Any]:
+def trace_of_job(service: Service, tenant: str, client_job: str) -> Row:
     """The timeline of one job. Nothing in it is another tenant's.
 
     Raises: Problem: no such job; 404 of one that did not end lately.
@@ -83,7 +82,7 @@ def trace_of_job(service: Service, tenant: str, client_job: str) -> dict[str, An
     return service_timeline(recorded, own[-1:], name=lambda _: client_job, counters=False)
 
 
-def _latencies(recorded: Record) -> list[Row]:
+def _latencies(recorded: Record) -> Rows:
     """Of each tenant's program: its latest jobs that computed, and percentiles; the most jobs first."""
     groups: dict[tuple[str, str], list[JobRecord]] = {}
     for ended in recorded.jobs:

@@ -8,11 +8,11 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import uvicorn
 
 from penstock.base.system.connections import Notices, bound, settings
+from penstock.base.types import Row
 from penstock.service.http.admin import administration
 from penstock.service.http.app import application
 from penstock.service.http.config import Config
@@ -79,7 +79,7 @@ async def _serve(service: Service, sockets: list[socket.socket], say: Callable[[
     config, tls = service.config, dict[str, str]()
     if config.certificate is not None and config.key is not None:
         tls = {"ssl_certfile": str(config.certificate), "ssl_keyfile": str(config.key)}
-    more: dict[str, Any] = {"grace_s": GRACE_S, "log_level": "critical", "proxy_headers": False, **tls}
+    more: Row = {"grace_s": GRACE_S, "log_level": "critical", "proxy_headers": False, **tls}
     servers = [_Server(settings(app, notices, config.limits.connections, **more)) for app in apps]
     service.drain_asked = lambda: loop.call_soon_threadsafe(asked.set)
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 
+from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.runtime.keystore import KeyStore, check_tenant
 from penstock.service.http.config import Config
@@ -14,7 +15,7 @@ from penstock.service.http.keys import Keys
 from penstock.service.http.logs import Log
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.programs import Programs
-from penstock.service.http.state import Row, State
+from penstock.service.http.state import State
 from penstock.service.http.tokens import ADMIN, SCOPES, Caller, NewToken, new_token
 from penstock.service.http.uploads import Files, Uploads
 from penstock.service.work.admission import Limits

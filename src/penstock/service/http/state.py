@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from penstock.base.system.files import sync_folder
+from penstock.base.types import Row, Rows, RowView
 from penstock.errors import PenstockError
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.tokens import Caller, is_right, parse_token
 
-Row = dict[str, Any]
 OPEN_STATES = ("queued", "running")
 _MOST_KEPT = 4096
 BUSY_S = 10.0
@@ -35,9 +36,10 @@ VERSION = 1
 
 metadata = sa.MetaData()
 NAME = sa.String(200)
+Kept = TypeVar("Kept")
 
 
-def _needed(kind: type[sa.types.TypeEngine[Any]] | sa.types.TypeEngine[Any], *names: str) -> list[sa.Column[Any]]:
+def _needed(kind: type[sa.types.TypeEngine[Kept]] | sa.types.TypeEngine[Kept], *names: str) -> list[sa.Column[Kept]]:
     return [sa.Column(name, kind, nullable=False) for name in names]
 
 
@@ -124,10 +126,10 @@ class State:
         """Of writers of SQLite, which otherwise sleep between their tries."""
         self._settling, self._syncing, self._asked, self._settled = threading.Lock(), threading.Lock(), 0, 0
         self._log_inode = -1
-        self._kept: dict[Any, Row | None] = {}
+        self._kept: dict[tuple[object, ...], Row] = {}
         self._changes, self._keeping = 0, threading.Lock()
         """Rows of tokens and programs, until one of them changes: SQLite's are changed by this process alone."""
-        more: dict[str, Any] = {"connect_args": {"timeout": BUSY_S}} if self._is_sqlite else {"pool_pre_ping": True}
+        more: Row = {"connect_args": {"timeout": BUSY_S}} if self._is_sqlite else {"pool_pre_ping": True}
         self._engine = sa.create_engine(url, pool_size=8, max_overflow=24, **more)
         if self._is_sqlite:
             sa.event.listen(self._engine, "connect", _as_we_use_sqlite)
@@ -204,16 +206,16 @@ class State:
         row = self._row(about, name=name)
         return None if row is None else row["value"]
 
-    def _rows(self, query: sa.Select[Any]) -> list[Row]:
+    def _rows(self, query: sa.Executable) -> Rows:
         with self._reading() as connection:
             return [_read(dict(row)) for row in connection.execute(query).mappings()]
 
-    def _row(self, table: sa.Table, **same: Any) -> Row | None:
+    def _row(self, table: sa.Table, **same: object) -> Row | None:
         """The row with these values; `None`: there is none."""
         rows = self._rows(sa.select(table).where(_has(table, same)))
         return rows[0] if rows else None
 
-    def _kept_row(self, table: sa.Table, **same: Any) -> Row | None:
+    def _kept_row(self, table: sa.Table, **same: object) -> Row | None:
         """The row of a token or a program, which requests ask for again and again."""
         name = tuple(same.values())
         row, changes = self._kept.get(name), self._changes
@@ -235,11 +237,11 @@ class State:
                 self._changes += 1
                 self._kept.clear()
 
-    def _update(self, table: sa.Table, same: Mapping[str, Any], *, soon: bool = False, **values: Any) -> None:
+    def _update(self, table: sa.Table, same: RowView, *, soon: bool = False, **values: object) -> None:
         with self._writing(soon=soon) as connection:
             connection.execute(sa.update(table).where(_has(table, same)).values(**values))
 
-    def _delete(self, table: sa.Table, **same: Any) -> None:
+    def _delete(self, table: sa.Table, **same: object) -> None:
         with self._writing() as connection:
             connection.execute(sa.delete(table).where(_has(table, same)))
 
@@ -258,7 +260,7 @@ class State:
             return False
         return True
 
-    def tenants(self) -> list[Row]:
+    def tenants(self) -> Rows:
         return self._rows(sa.select(tenants).order_by(tenants.c.tenant))
 
     def add_token(
@@ -269,7 +271,7 @@ class State:
             row = {"token": identity, "tenant": tenant, "digest": digest, "scopes": " ".join(sorted(scopes))}
             connection.execute(sa.insert(tokens).values(**row, created_s=self.clock(), expires_s=expires_s))
 
-    def tokens(self, tenant: str) -> list[Row]:
+    def tokens(self, tenant: str) -> Rows:
         """Without digests."""
         columns = (tokens.c.token, tokens.c.tenant, tokens.c.scopes, tokens.c.created_s, tokens.c.expires_s)
         return self._rows(sa.select(*columns).where(tokens.c.tenant == tenant).order_by(tokens.c.created_s))
@@ -304,7 +306,7 @@ class State:
         with self._writing(soon=soon) as connection:
             connection.execute(sa.insert(audit).values(at_s=self.clock(), **entry))
 
-    def trail(self, after: int = 0, most: int = 1000) -> list[Row]:
+    def trail(self, after: int = 0, most: int = 1000) -> Rows:
         """Entries of the audit trail, the oldest first."""
         return self._rows(sa.select(audit).where(audit.c.entry > after).order_by(audit.c.entry).limit(most))
 
@@ -325,7 +327,7 @@ class State:
                 for table, column in parts
             )
 
-    def add_upload(self, row: Mapping[str, Any], *, most: int) -> bool:
+    def add_upload(self, row: RowView, *, most: int) -> bool:
         """Whether the tenant has fewer than `most` unfinished uploads, and has this one now."""
         with self._writing() as connection:
             if _count(connection, uploads, uploads.c.tenant == row["tenant"]) >= most:
@@ -336,15 +338,13 @@ class State:
     def upload(self, tenant: str, upload: str) -> Row | None:
         return self._row(uploads, tenant=tenant, upload=upload)
 
-    def uploads(self, tenant: str) -> list[Row]:
+    def uploads(self, tenant: str) -> Rows:
         return self._rows(sa.select(uploads).where(uploads.c.tenant == tenant).order_by(uploads.c.upload))
 
     def touch_upload(self, tenant: str, upload: str, expires_s: float) -> None:
         self._update(uploads, {"tenant": tenant, "upload": upload}, soon=True, expires_s=expires_s)
 
-    def end_upload(
-        self, tenant: str, upload: str, blob: Mapping[str, Any] | None = None, *, soon: bool = False
-    ) -> bool:
+    def end_upload(self, tenant: str, upload: str, blob: RowView | None = None, *, soon: bool = False) -> bool:
         """Remove an upload, and in the same transaction add the blob that it became."""
         with self._writing(soon=soon) as connection:
             mine = _has(uploads, {"tenant": tenant, "upload": upload})
@@ -358,7 +358,7 @@ class State:
     def blob(self, tenant: str, sha256: str) -> Row | None:
         return self._row(blobs, tenant=tenant, sha256=sha256)
 
-    def blobs(self, tenant: str, kind: str | None = None) -> list[Row]:
+    def blobs(self, tenant: str, kind: str | None = None) -> Rows:
         query = sa.select(blobs).where(blobs.c.tenant == tenant).order_by(blobs.c.sha256)
         return self._rows(query if kind is None else query.where(blobs.c.kind == kind))
 
@@ -369,7 +369,7 @@ class State:
     def remove_blob(self, tenant: str, sha256: str) -> None:
         self._delete(blobs, tenant=tenant, sha256=sha256)
 
-    def expired(self) -> tuple[list[Row], list[Row], list[Row]]:
+    def expired(self) -> tuple[Rows, Rows, Rows]:
         """Uploads, blobs and ended jobs whose time is over."""
         now = self.clock()
         ended = [self._rows(sa.select(table).where(table.c.expires_s <= now)) for table in (uploads, blobs, jobs)]
@@ -377,7 +377,7 @@ class State:
 
     # Programs
 
-    def put_program(self, tenant: str, program: str, package: str, description: Mapping[str, Any]) -> None:
+    def put_program(self, tenant: str, program: str, package: str, description: RowView) -> None:
         """Add a program, or replace it."""
         with self._changing() as connection:
             same = {"tenant": tenant, "program": program}
@@ -385,7 +385,7 @@ class State:
             row = {**same, "package": package, "description": json.dumps(description), "created_s": self.clock()}
             connection.execute(sa.insert(programs).values(**row))
 
-    def programs(self, tenant: str) -> list[Row]:
+    def programs(self, tenant: str) -> Rows:
         return self._rows(sa.select(programs).where(programs.c.tenant == tenant))
 
     def program(self, tenant: str, program: str) -> Row | None:
@@ -399,7 +399,7 @@ class State:
 
     # Jobs
 
-    def add_job(self, row: Mapping[str, Any], *, most: int) -> bool:
+    def add_job(self, row: RowView, *, most: int) -> bool:
         """Whether the tenant has fewer than `most` jobs that did not end, and has this one now: `soon`.
 
         Raises: IntegrityError: the tenant has a job of this name.
@@ -423,22 +423,22 @@ class State:
     def job(self, job: str) -> Row | None:
         return self._row(jobs, job=job)
 
-    def jobs(self, tenant: str, most: int = 1000) -> list[Row]:
+    def jobs(self, tenant: str, most: int = 1000) -> Rows:
         """The latest jobs of a tenant, the newest first."""
         query = sa.select(jobs).where(jobs.c.tenant == tenant).order_by(jobs.c.submitted_s.desc()).limit(most)
         return self._rows(query)
 
-    def open_jobs(self) -> list[Row]:
+    def open_jobs(self) -> Rows:
         """Of all tenants, in the order of submission."""
         query = sa.select(jobs).where(jobs.c.state.in_(OPEN_STATES)).order_by(jobs.c.submitted_s)
         return self._rows(query)
 
-    def done_since(self, at_s: float) -> list[Row]:
+    def done_since(self, at_s: float) -> Rows:
         """Jobs of all tenants that were done at or after a time."""
         query = sa.select(jobs).where(jobs.c.state == "done", jobs.c.ended_s >= at_s).order_by(jobs.c.ended_s)
         return self._rows(query)
 
-    def move_job(self, job: str, state: str, *, only: Sequence[str] = OPEN_STATES, **values: Any) -> bool:
+    def move_job(self, job: str, state: str, *, only: Sequence[str] = OPEN_STATES, **values: object) -> bool:
         """Give a job another state, where it has one of `only` now; whether it had: `soon`."""
         with self._writing(soon=True) as connection:
             mine = (jobs.c.job == job) & jobs.c.state.in_(only)
@@ -456,7 +456,7 @@ class State:
             return {str(state): int(count) for state, count in connection.execute(query)}
 
 
-def _has(table: sa.Table, same: Mapping[str, Any]) -> sa.ColumnElement[bool]:
+def _has(table: sa.Table, same: RowView) -> sa.ColumnElement[bool]:
     """Whether a row has these values."""
     return sa.and_(*(table.c[name] == value for name, value in same.items()))
 
@@ -465,7 +465,7 @@ def _count(connection: sa.Connection, table: sa.Table, which: sa.ColumnElement[b
     return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(which)).scalar() or 0)
 
 
-def _written(values: Mapping[str, Any]) -> Row:
+def _written(values: RowView) -> Row:
     """Values with the tables among them as JSON."""
     return {name: json.dumps(value) if isinstance(value, dict) else value for name, value in values.items()}
 
@@ -476,7 +476,7 @@ def _read(row: Row) -> Row:
     return {name: json.loads(v) if name in names and v is not None else v for name, v in row.items()}
 
 
-def _as_we_use_sqlite(connection: Any, _: object) -> None:
+def _as_we_use_sqlite(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None  # transactions begin where `_begin_sqlite` says
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
         connection.execute(f"PRAGMA {pragma}")

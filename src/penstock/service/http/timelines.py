@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.scheme.traces.perfetto import DEFAULT_EVENTS, Lane, Timeline
 from penstock.service.work.record import JobRecord, ReadRecord, Record, Sample
 
@@ -41,7 +41,7 @@ class _Lanes:
 
 def service_timeline(
     recorded: Record, jobs: Sequence[JobRecord], *, name: Callable[[JobRecord], str], counters: bool
-) -> dict[str, Any]:
+) -> Row:
     """The timeline of some recorded jobs, and of all reads from the first one's submission to the last one's end.
 
     Args:   jobs: in the order in which they ended; the earliest are left out where there are too many events.
@@ -87,7 +87,7 @@ class _Drawing:
         self._timeline, self._begin_s, self._name = timeline, begin_s, name
         self.left_out = self.reads_left_out = 0
 
-    def _slice(self, lane: Lane, name: str, begin_s: float, end_s: float, category: str, args: dict[str, Any]) -> None:
+    def _slice(self, lane: Lane, name: str, begin_s: float, end_s: float, category: str, args: Row) -> None:
         self._timeline.slice(lane, name, begin_s - self._begin_s, end_s - self._begin_s, category=category, args=args)
 
     def jobs(self, jobs: Iterable[JobRecord]) -> None:
@@ -118,7 +118,7 @@ class _Drawing:
                 self._timeline.flow("start", (queue, job.submitted_s - self._begin_s), (lane, begun))
         self.left_out += waiting.left_out + sum(lanes.left_out for lanes in failed.values())
 
-    def _slot(self, job: JobRecord, args: dict[str, Any]) -> Lane:
+    def _slot(self, job: JobRecord, args: Row) -> Lane:
         times = job.times
         assert times is not None
         lane = self._timeline.lane(job.worker, f"job slot {times.slot + 1}")

@@ -16,14 +16,14 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.files import sync, sync_folder
+from penstock.base.types import Row, Rows
 from penstock.service.http.config import Config
 from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import Problem, no_such
-from penstock.service.http.state import Row, State
+from penstock.service.http.state import State
 from penstock.service.http.tokens import Caller
 
 KINDS = {"package": "deploy", "key": "keys", "input": "run", "ciphertext": "run"}
@@ -103,7 +103,7 @@ class Uploads:
     def __init__(self, config: Config, state: State, files: Files, keys: Keys, metrics: Metrics) -> None:
         self._limits, self._kept = config.limits, config.retention
         self._state, self._files, self._keys, self._metrics = state, files, keys, metrics
-        self._digests: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._digests: OrderedDict[str, tuple[hashlib._Hash, int]] = OrderedDict()
         self._busy: set[str] = set()
 
     def begin(self, caller: Caller, asked: Row) -> Row:
@@ -182,7 +182,7 @@ class Uploads:
             **{k: row[k] for k in ("bytes", "kind", "sha256")},
         }
 
-    def listed(self, caller: Caller) -> list[Row]:
+    def listed(self, caller: Caller) -> Rows:
         """All unfinished uploads of a tenant."""
         return [self._shown(row) for row in self._state.uploads(caller.tenant)]
 
@@ -263,13 +263,13 @@ class Uploads:
         self._metrics.count("penstock_upload_bytes_total", len(content), kind=row["kind"])
         return have + len(content)
 
-    def _remember(self, upload: str, digest: Any, offset: int) -> None:
+    def _remember(self, upload: str, digest: hashlib._Hash, offset: int) -> None:
         self._digests[upload] = (digest, offset)
         while len(self._digests) > _MOST_DIGESTS:
             with suppress(KeyError):
                 self._digests.popitem(last=False)
 
-    def _digest(self, row: Row, have: int) -> Any:
+    def _digest(self, row: Row, have: int) -> hashlib._Hash:
         """The digest of the first `have` bytes: as it went, or from the file."""
         known, offset = self._digests.get(row["upload"], (None, 0))
         if known is not None and offset == have:
@@ -346,7 +346,7 @@ class Uploads:
         self._digests.pop(row["upload"], None)
         self._files.upload(row["tenant"], row["upload"]).unlink(missing_ok=True)
 
-    def expire(self, uploads: list[Row], blobs: list[Row], in_use: set[tuple[str, str]]) -> int:
+    def expire(self, uploads: Rows, blobs: Rows, in_use: set[tuple[str, str]]) -> int:
         """Remove expired uploads, and blobs that no job waits for; how many."""
         gone = 0
         for row in uploads:

@@ -6,15 +6,15 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 from urllib.parse import quote
 
 from penstock.base.system.web import ServiceError, ServiceRefused, Web
+from penstock.base.types import Row, RowView
 from penstock.errors import UsageError
 from penstock.service.load.arrivals import Arrival
 from penstock.service.load.report import JobRow
@@ -35,7 +35,7 @@ class _Job:
 
     tenant: int
     row: JobRow
-    end: Mapping[str, Any] | None = None
+    end: RowView | None = None
     """As the service described it."""
 
 
@@ -118,7 +118,7 @@ class Load:
                     self._open[arrival.tenant][name] = job
             if full:
                 row.sent_s = self._now()
-                self._ended(job, "unsent")
+                self._ended(job, "unsent", {})
             else:
                 self._work.put(lambda job=job: self._submit(job))  # type: ignore[misc]
         with self._mutex:
@@ -166,9 +166,9 @@ class Load:
 
     def _failed(self, job: _Job, error: ServiceError, refused: str) -> None:
         status = error.status if isinstance(error, ServiceRefused) else None
-        self._ended(job, refused if status in _REFUSED else "error", status=status)
+        self._ended(job, refused if status in _REFUSED else "error", {"status": status})
 
-    def _fetch(self, job: _Job, end: Mapping[str, Any]) -> None:
+    def _fetch(self, job: _Job, end: RowView) -> None:
         """The results of a job that has ended."""
         tenant, size, state = job.tenant, 0, str(end["state"])
         try:
@@ -180,11 +180,11 @@ class Load:
             self._failed(job, error, "error")
             return
         submitted, started, ended = (end.get(name) for name in ("submitted_s", "started_s", "ended_s"))
-        times: dict[str, Any] = {"ended_s": self._now(), "result_bytes": size}
+        times: Row = {"ended_s": self._now(), "result_bytes": size}
         if submitted is not None and ended is not None:
             times["server_s"] = ended - submitted
             times["server_queue_s"] = None if started is None else started - submitted
-        self._ended(job, state, **times)
+        self._ended(job, state, times)
 
     # One thread a tenant that has jobs in flight.
     def _listen(self, tenant: int) -> None:
@@ -240,7 +240,7 @@ class Load:
             else:
                 self._heard(tenant, {**state, "job": job})
 
-    def _heard(self, tenant: int, event: Mapping[str, Any]) -> None:
+    def _heard(self, tenant: int, event: RowView) -> None:
         if event.get("state") not in _ENDED:
             return
         with self._mutex:
@@ -253,8 +253,8 @@ class Load:
             self._work.put(lambda: self._fetch(job, event))
 
     # Rows.
-    def _ended(self, job: _Job, outcome: str, **times: Any) -> None:
-        row = replace(job.row, outcome=outcome, sent_s=job.row.sent_s or 0.0, **times)
+    def _ended(self, job: _Job, outcome: str, figures: RowView) -> None:
+        row = replace(job.row, outcome=outcome, sent_s=job.row.sent_s or 0.0, **figures)
         with self._mutex:
             if row.job and self._open[job.tenant].pop(row.job, None) is None:
                 return  # it has a row

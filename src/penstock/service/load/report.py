@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from penstock.base.types import Row, Rows
 from penstock.service.work.record import percentiles
 
 
@@ -40,12 +40,12 @@ class JobRow:
         """From the arrival to the last byte, where it computed: a generator that is behind does not hide waiting."""
         return None if self.outcome != "done" or self.ended_s is None else self.ended_s - self.due_s
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> Row:
         """Fields and latency."""
         return {**asdict(self), "latency_s": self.latency_s}
 
 
-def summary(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -> dict[str, Any]:
+def summary(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -> Row:
     """A load in one object.
 
     Args:   duration_s: from the beginning to the last end. within_s: a job counts as good up to this latency.
@@ -71,7 +71,7 @@ def summary(rows: Sequence[JobRow], duration_s: float, within_s: float | None) -
     }
 
 
-def by(name: str, rows: Sequence[JobRow], duration_s: float, within_s: float | None) -> list[dict[str, Any]]:
+def by(name: str, rows: Sequence[JobRow], duration_s: float, within_s: float | None) -> Rows:
     """Jobs, goodput and latencies of each `tenant`, or of each `program`, whoever deployed it."""
     groups: dict[str, list[JobRow]] = {}
     for row in rows:
@@ -87,9 +87,7 @@ def by(name: str, rows: Sequence[JobRow], duration_s: float, within_s: float | N
     ]
 
 
-def _latencies(
-    rows: Sequence[JobRow], duration_s: float, within_s: float | None, which: Sequence[int]
-) -> dict[str, Any]:
+def _latencies(rows: Sequence[JobRow], duration_s: float, within_s: float | None, which: Sequence[int]) -> Row:
     latencies = sorted(row.latency_s for row in rows if row.latency_s is not None)
     good = sum(1 for latency in latencies if within_s is None or latency <= within_s)
     return {

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 from penstock.base.system.outside import json_of
+from penstock.base.types import Row, RowView
 from penstock.errors import PenstockError
 
 MAGIC, VERSION = b"PSNK", 1
@@ -55,7 +55,7 @@ class Prefix:
     body_bytes: int
 
 
-def encode_prefix(kind: Kind, header: Mapping[str, Any], body_bytes: int) -> bytes:
+def encode_prefix(kind: Kind, header: RowView, body_bytes: int) -> bytes:
     """Prefix and header of a frame.
 
     Raises: FrameRefused: the header is too long.
@@ -87,7 +87,7 @@ def decode_prefix(content: bytes, max_body_bytes: int) -> Prefix:
     return Prefix(Kind(kind), header_bytes, body_bytes)
 
 
-def decode_header(content: bytes, fields: Mapping[str, type]) -> dict[str, Any]:
+def decode_header(content: bytes, fields: Mapping[str, type]) -> Row:
     """A header with exactly `fields`.
 
     Raises: FrameRefused: not JSON, a missing, unknown or mistyped field.

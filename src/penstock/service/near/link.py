@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import RowView
 from penstock.errors import PenstockError, UsageError
 from penstock.service.near.frames import PREFIX, FrameRefused, Kind, Prefix, decode_prefix, encode_prefix
 
@@ -83,7 +83,7 @@ class Link:
         if connection.family == socket.AF_INET:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self, kind: Kind, header: Mapping[str, Any], rows: Sequence[Words] = ()) -> None:
+    def send(self, kind: Kind, header: RowView, rows: Sequence[Words] = ()) -> None:
         """A frame whose body is `rows`, each C-contiguous.
 
         Raises: LinkClosed.
@@ -161,7 +161,7 @@ def connect(address: str, *, bytes_per_s: float | None = None, timeout_s: float 
     return Link(connection, bytes_per_s=bytes_per_s, timeout_s=timeout_s)
 
 
-def parse_address(address: str) -> tuple[int, Any]:
+def parse_address(address: str) -> tuple[int, str | tuple[str, int]]:
     """Socket family and place of `unix:PATH` or of a loopback `HOST:PORT`.
 
     Raises: UsageError: neither; frames are not encrypted, so nothing beyond this machine is taken.
@@ -181,7 +181,7 @@ def parse_address(address: str) -> tuple[int, Any]:
 
 def _bytes_of(words: Words) -> memoryview:
     """The bytes of contiguous rows, in place."""
-    return memoryview(cast(Any, words)).cast("B")
+    return words.data.cast("B")
 
 
 def _closed(error: OSError) -> LinkClosed:

@@ -32,7 +32,7 @@ class Listener:
 
     def __init__(self, address: str) -> None:
         family, place = parse_address(address)
-        self.path = Path(place) if family == socket.AF_UNIX else None
+        self.path = Path(place) if isinstance(place, str) else None
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._own: tuple[int, int] | None = None
         try:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import errno
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from penstock import _engine
+from penstock.base.types import RowView
 from penstock.errors import PenstockError
 from penstock.runtime.keystore import BudgetTooSmall, KeyCache, KeyRefused, KeyStore, parameter_digest
 from penstock.runtime.native.engine import make_context
@@ -240,7 +240,7 @@ class KeyNode:
     def _answer(self, client: _Client) -> None:
         """One request. A faulty frame ends the connection; a failed operation is answered with its error."""
         prefix, content = client.link.receive_prefix(self.max_body_bytes)
-        handlers: dict[Kind, Callable[[_Client, Mapping[str, Any], Words], None]] = {
+        handlers: dict[Kind, Callable[[_Client, RowView, Words], None]] = {
             Kind.ROTATE: self._rotate,
             Kind.ROTATE_HOISTED: self._rotate_hoisted,
             Kind.RELINEARIZE: self._relinearize,
@@ -259,13 +259,13 @@ class KeyNode:
                 self.served.failures += 1
             client.link.send(Kind.ERROR, {"message": str(error)[:1000]})
 
-    def _rotate(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
+    def _rotate(self, client: _Client, header: RowView, body: Words) -> None:
         a, element = ciphertext_of(self._engine, header, body), header["element"]
         with self._key(client, self._key_of(element), a.limbs) as key:
             (result,) = self._engine.perform("rotate", [a], argument=element, key=key)
         self._send(client, result)
 
-    def _rotate_hoisted(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
+    def _rotate_hoisted(self, client: _Client, header: RowView, body: Words) -> None:
         element = header["element"]
         if len(body):
             client.kept, client.digits = ciphertext_of(self._engine, header, body), None
@@ -279,13 +279,13 @@ class KeyNode:
             (result,) = self._engine.perform("rotate_hoisted", operands, argument=element, key=key)
         self._send(client, result)
 
-    def _relinearize(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
+    def _relinearize(self, client: _Client, header: RowView, body: Words) -> None:
         a = ciphertext_of(self._engine, header, body)
         with self._key(client, RELIN_KEY, a.limbs) as key:
             (result,) = self._engine.perform("relinearize", [a], key=key)
         self._send(client, result)
 
-    def _pull(self, client: _Client, header: Mapping[str, Any], body: Words) -> None:
+    def _pull(self, client: _Client, header: RowView, body: Words) -> None:
         if len(body):
             raise FrameRefused("a request for a key has no body")
         limbs = header["limbs"]
@@ -297,7 +297,7 @@ class KeyNode:
             self.served.pulls += 1
         client.link.send(Kind.KEY_ROWS, {"limbs": limbs}, [client.room[:count]])
 
-    def _key(self, client: _Client, key: str, limbs: int) -> Any:
+    def _key(self, client: _Client, key: str, limbs: int) -> _engine.CkksKey:
         """The client's key, pinned.
 
         Raises: KeyMissing, KeyDamaged, KeyRefused: not there, not whole, or of another key pair than the ciphertexts.

@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from penstock import _engine
+from penstock.base.types import Row
 from penstock.errors import PenstockError, UsageError
 from penstock.program.evaluator.call import Call, Executed
 from penstock.runtime.keystore import parameter_digest
-from penstock.runtime.native.engine import EngineHere
+from penstock.runtime.native.engine import EngineHere, Held
 from penstock.runtime.native.keys import KeyTraffic
 from penstock.runtime.native.work import Work
 from penstock.scheme.params.ckks import CkksParameters
@@ -93,14 +93,12 @@ class RemoteNode:
         self.close()
 
     def _ciphertext(
-        self, engine: _engine.CkksContext, kind: Kind, header: dict[str, Any], rows: Sequence[Words]
+        self, engine: _engine.CkksContext, kind: Kind, header: Row, rows: Sequence[Words]
     ) -> _engine.CkksCiphertext:
         answer, words = self._ask(kind, header, rows, Kind.RESULT)
         return ciphertext_of(engine, {name: answer[name] for name in CIPHERTEXT_FIELDS}, words)
 
-    def _ask(
-        self, kind: Kind, header: dict[str, Any], rows: Sequence[Words], answer: Kind
-    ) -> tuple[dict[str, Any], Words]:
+    def _ask(self, kind: Kind, header: Row, rows: Sequence[Words], answer: Kind) -> tuple[Row, Words]:
         with suppress(LinkClosed):  # a node that hangs up says why first, or else the next line that it did
             self.link.send(kind, header, rows)
         prefix, content = self.link.receive_prefix(self._max_body_bytes)
@@ -119,7 +117,7 @@ class PulledKeys:
         self.waits_s: list[float] = []
 
     @contextmanager
-    def get(self, key: str, limbs: int) -> Iterator[Any]:
+    def get(self, key: str, limbs: int) -> Iterator[_engine.CkksKey]:
         """Raises: NodeRefused, LinkClosed."""
         started = time.perf_counter()
         rows = self._node.pull(self._engine, key, limbs)
@@ -142,7 +140,7 @@ class NodeEngine(EngineHere):
     def __init__(self, params: CkksParameters, context: _engine.CkksContext, node: RemoteNode) -> None:
         super().__init__(params, context, None)
         self._node = node
-        self._sent: Any = None
+        self._sent: object = None
         self.waits_s: list[float] = []
         """No key is waited for."""
         self.close = node.close
@@ -162,19 +160,19 @@ class NodeEngine(EngineHere):
         start = time.perf_counter()
         return [self.timed(self._at_node(work, call, self.operands_of(calls)), call.state, start)]
 
-    def _at_node(self, work: Work, call: Call, operands: Sequence[Any]) -> _engine.CkksCiphertext:
+    def _at_node(self, work: Work, call: Call, operands: Sequence[Held]) -> _engine.CkksCiphertext:
         engine, node = self.context, self._node
-        if work.name == "rotate":
-            return node.rotate(engine, operands[0], work.argument)
-        if work.name == "rotate_hoisted":
-            a, digits = operands
-            again, self._sent = digits is self._sent, digits
-            return node.rotate_hoisted(engine, a, work.argument, again=again)
-        if work.name == "relinearize":
-            return node.relinearize(engine, operands[0])
-        if work.name in ("mult", "square"):
-            (product,) = engine.perform("mult_no_relin", [operands[0], operands[-1]])
-            return node.relinearize(engine, product)
+        a, last = operands[0], operands[-1]
+        if isinstance(a, _engine.CkksCiphertext):
+            if work.name == "rotate":
+                return node.rotate(engine, a, work.argument)
+            if work.name == "rotate_hoisted":
+                again, self._sent = last is self._sent, last
+                return node.rotate_hoisted(engine, a, work.argument, again=again)
+            if work.name in ("mult", "square"):
+                (a,) = engine.perform("mult_no_relin", [a, last])
+            if work.name in ("mult", "square", "relinearize"):
+                return node.relinearize(engine, a)
         kind, key = call.kind, call.key
         raise PenstockError(f"{kind}: an operation with key {key} that key nodes do not have; pull keys for it")
 

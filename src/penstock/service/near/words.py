@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from penstock import _engine
+from penstock.base.types import Row, RowView
 from penstock.service.near.link import Words
 
 
-def header_of(a: _engine.CkksCiphertext) -> dict[str, Any]:
+def header_of(a: _engine.CkksCiphertext) -> Row:
     """What describes the rows of `a`."""
     return {"polynomials": a.polynomials, "limbs": a.limbs, "degree": a.degree, "scale": a.scale, "slots": a.slots}
 
@@ -19,7 +17,7 @@ def rows_of(a: _engine.CkksCiphertext) -> list[Words]:
     return [a.words(i) for i in range(a.polynomials)]
 
 
-def ciphertext_of(engine: _engine.CkksContext, header: Mapping[str, Any], words: Words) -> _engine.CkksCiphertext:
+def ciphertext_of(engine: _engine.CkksContext, header: RowView, words: Words) -> _engine.CkksCiphertext:
     """The ciphertext of a frame; every word is checked against its modulus.
 
     Raises: PenstockError: header and words do not fit the parameters or each other.

@@ -14,10 +14,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 from penstock import _engine
 from penstock.base.system.files import FileError, os_errors, write_atomic
+from penstock.base.types import Row
 from penstock.errors import BudgetTooSmall, KeyMissing, KeyRefused, PenstockError, StoreUnusable, UsageError
 from penstock.runtime.keystore import KeyCache, KeyName, KeyPlan, KeyStore, KeyUse
 from penstock.runtime.keystore.stated import check_tag, stated_pair
@@ -140,7 +140,7 @@ class Computer:
     # Threads.
     def _tell(self) -> None:
         """Say now and then what memory holds and how far jobs are, where that has changed."""
-        before: Any = None
+        before: tuple[object, ...] | None = None
         while True:
             time.sleep(_TELL_S)
             stats, progress = self.cache.stats(), dict(self._progress)
@@ -149,7 +149,7 @@ class Computer:
                 before = now
                 self._channel.tell("figures", cache=self.cache_figures(), progress=progress, reads=self._reads())
 
-    def _reads(self) -> list[tuple[Any, ...]]:
+    def _reads(self) -> list[tuple[object, ...]]:
         """The latest reads of keys, as a `ReadRecord` without its worker."""
         reads, now = self.cache.take_reads(), time.monotonic()
         return [
@@ -163,7 +163,7 @@ class Computer:
         while True:
             spec = self._jobs.get()
             cancelled = self._running[spec.job][1]
-            kind, answer = "failed", dict[str, Any]()
+            kind, answer = "failed", Row()
             try:
                 figures, times = self._compute(spec, cancelled, contexts, number)
                 kind, answer = "done", {"figures": figures, "times": times}
@@ -179,7 +179,7 @@ class Computer:
             self._forget_idle()
             self._channel.tell(kind, **answer, job=spec.job, cache=self.cache_figures(), reads=self._reads())
 
-    def cache_figures(self) -> dict[str, Any]:
+    def cache_figures(self) -> Row:
         """Counters of the cache, and the resident bytes: tenant -> key with its digest -> bytes."""
         stats = self.cache.stats()
         residents: dict[str, dict[str, int]] = {}

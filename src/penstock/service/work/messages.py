@@ -12,9 +12,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from penstock.base.types import Row
 
 COUNTERS = (
     "hits", "late_hits", "misses", "requested_bytes", "miss_bytes", "read_bytes", "expanded_bytes", "evictions",
@@ -34,16 +39,16 @@ def content_of(package: Path) -> str:
     return package.name if _SHA256.fullmatch(package.name) else str(package)
 
 
-def _plain(value: Any) -> Any:
+def _plain(part: Path | DataclassInstance) -> str | Row:
     """For JSON: the text of a path, the fields of a dataclass."""
-    return str(value) if isinstance(value, Path) else asdict(value)
+    return str(part) if isinstance(part, Path) else asdict(part)
 
 
-def _paths(value: Any) -> Any:
+def _paths(written: str | list[str] | dict[str, str]) -> Path | tuple[Path, ...] | dict[str, Path]:
     """A path, a table of paths, or several, from JSON."""
-    if isinstance(value, dict):
-        return {name: Path(path) for name, path in value.items()}
-    return tuple(map(Path, value)) if isinstance(value, list) else Path(value)
+    if isinstance(written, dict):
+        return {name: Path(path) for name, path in written.items()}
+    return tuple(map(Path, written)) if isinstance(written, list) else Path(written)
 
 
 class Channel(Connection):
@@ -53,7 +58,7 @@ class Channel(Connection):
         super().__init__(descriptor)
         self._lock = threading.Lock()
 
-    def tell(self, kind: str, **content: Any) -> None:
+    def tell(self, kind: str, **content: object) -> None:
         """Send a message. A dead other end is found out when it is heard."""
         with self._lock, suppress(OSError):
             self.send_bytes(json.dumps({"kind": kind, **content}, default=_plain).encode())
@@ -68,7 +73,7 @@ class Message:
     __slots__ = ()
 
     @classmethod
-    def of(cls: type[Sent], fields: dict[str, Any]) -> Sent:
+    def of(cls: type[Sent], fields: Row) -> Sent:
         """The message of its fields in JSON."""
         kinds = cls.__annotations__
         return cls(**{name: _paths(value) if "Path" in kinds[name] else value for name, value in fields.items()})

@@ -15,7 +15,7 @@ from dataclasses import replace
 from enum import Enum
 from functools import partial
 from multiprocessing.connection import wait
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.base.system.workers import interrupts_held, python_module
 from penstock.errors import UsageError
@@ -24,6 +24,9 @@ from penstock.service.work.messages import COUNTERS, EXPIRED, Channel, JobFigure
 from penstock.service.work.order import Order, Rule
 from penstock.service.work.record import MOST_JOBS, JobRecord, JobTimes, ReadRecord, Record, Sample
 from penstock.service.work.waiting import Entry, Queue
+
+if TYPE_CHECKING:
+    from penstock.base.types import Row
 
 MOST_DEATHS = 3
 """Workers that one job may take with it."""
@@ -63,7 +66,7 @@ class WorkerProcess:
         self.coming: list[str] = []
         self.progress: dict[str, list[int]] = {}
         """Job -> tasks that have ended, and all, as it said last."""
-        self.cache: dict[str, Any] = {}
+        self.cache: Row = {}
         """Its last word on its keys."""
         self.isolation: dict[str, str] = {}
         """Which measures are in force; empty: it is not ready yet."""
@@ -93,7 +96,7 @@ class WorkerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Row:
         """For the snapshot."""
         return {"pid": self.pid, "tenant": self.name or None, "jobs": sorted(self.jobs), "isolation": self.isolation}
 
@@ -203,7 +206,7 @@ class WorkerPool:
                 worker.channel.tell("forget", tenant=tenant)
         self._wake()
 
-    def snapshot(self, most: int | None = None) -> dict[str, Any]:
+    def snapshot(self, most: int | None = None) -> Row:
         """Queue (its first `most` jobs), running jobs, key bytes by tenant, hits, misses, budget."""
         with self._lock:
             now, residents = time.monotonic(), self._residents()
@@ -319,7 +322,7 @@ class WorkerPool:
         except (EOFError, OSError):
             self._died(name)
 
-    def _ended(self, worker: WorkerProcess, content: dict[str, Any]) -> None:
+    def _ended(self, worker: WorkerProcess, content: Row) -> None:
         """A job is done, or has failed: the end of its place in the queue."""
         now, job = time.monotonic(), content["job"]
         worker.idle_since_s, self._died_in_row = now, 0

@@ -9,9 +9,12 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.service.work.messages import JobSpec
+
+if TYPE_CHECKING:
+    from penstock.base.types import Row
 
 MOST_JOBS = 5000
 MOST_READS = 20_000
@@ -52,7 +55,7 @@ class JobRecord:
     ended_s: float
     times: JobTimes | None
     """`None` of a job that failed."""
-    figures: dict[str, Any]
+    figures: Row
     """As of `JobFigures`, for JSON; empty of a job that failed."""
 
     @property

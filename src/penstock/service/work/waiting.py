@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from penstock.service.work.messages import JobFigures, JobSpec, content_of
 from penstock.service.work.order import Candidate, Order, Rule, Shares, choose, rank
+
+if TYPE_CHECKING:
+    from penstock.base.types import Row
 
 _MOST_KEPT = 10_000
 _NEWEST_SHARE = 0.3
@@ -46,7 +49,7 @@ class Entry:
         """From its submission to its start."""
         return 0.0 if self.started_s is None else self.started_s - self.submitted_s
 
-    def figures(self, now: float) -> dict[str, Any]:
+    def figures(self, now: float) -> Row:
         """For the snapshot."""
         spec = self.spec
         named = {"job": spec.job, "tenant": spec.tenant, "program": spec.program, "priority": spec.priority}
@@ -166,7 +169,7 @@ class Queue:
             overtaken=entry.overtaken,
         )
 
-    def why(self, entry: Entry, residents: Residents, fits: bool, now: float) -> dict[str, Any]:
+    def why(self, entry: Entry, residents: Residents, fits: bool, now: float) -> Row:
         """What a waiting job waits for: `memory`, `keys` (jobs whose keys are in memory go first), or its `turn`."""
         missing = self.candidate(entry, residents, now).missing_bytes
         return {"waits_for": "memory" if not fits else "keys" if missing else "turn", "missing_bytes": missing}
@@ -209,7 +212,7 @@ class Queue:
 
     def _heads(self, entries: Sequence[Entry]) -> list[Entry]:
         """Of jobs that are alike the one that came first: no other one of them can be chosen before it."""
-        alike: dict[Any, Entry] = {}
+        alike: dict[Hashable, Entry] = {}
         for entry in entries:
             spec = entry.spec
             is_own = spec.deadline_s is not None or entry.deaths

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -111,11 +110,11 @@ class Comparison:
     """The circuit of one search."""
 
     def __init__(self, ev: CircuitEvaluator | ClearEvaluator, layout: Layout) -> None:
-        self.ev: Any = ev
+        self.ev = ev
         self.layout = layout
         self.selection = Selection(ev.params.ring_dim // 2, layout.scores)
         setup = BootstrapSetup(layout.slots, (3, 3), (0, 0), few_keys=True)
-        self._refresh: Any = coefficient_refresh(ev, setup)
+        self._refresh = coefficient_refresh(ev, setup)
         self._sign = comparison()
 
     def near(self, packed: Ciphertext) -> list[Ciphertext]:
@@ -223,9 +222,13 @@ class Comparison:
 
     def _reduced(self, a: Ciphertext) -> Ciphertext:
         """Rescaled by hand: the next steps are of the circuit, which does not rescale by itself."""
-        while isinstance(a, Cipher) and a.state.degree > 1:
+        while _degree(a) > 1:
             a = self._refresh.manual.rescale(a)
         return a
+
+
+def _degree(a: Ciphertext) -> int:
+    return a.state.degree if isinstance(a, Cipher) else 1
 
 
 def _mask(slots: int, ones: npt.NDArray[np.int64], name: str) -> Plain:

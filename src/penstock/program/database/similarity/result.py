@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Complexes, Floats
 from penstock.program.database.similarity.comparison import Selection
 from penstock.program.database.similarity.scheme import COLUMNS, PAYLOAD, PAYLOAD_RANGE
 
-Numbers = npt.NDArray[np.float64]
-
+Payloads: TypeAlias = npt.NDArray[Any]
+"""(records, `PAYLOAD`) whole numbers, of integers of any width."""
 _TOLERANCE = 1 / 8
 """So near to whole numbers are the payload of a record that is alone in its bucket, and its share if that is whole."""
 
@@ -29,7 +30,7 @@ class Found:
     """Of all matches, as the tables count them: more than the payloads where some share buckets in every table."""
 
 
-def encoded_payloads(payloads: npt.NDArray[Any]) -> npt.NDArray[np.complex128]:
+def encoded_payloads(payloads: Payloads) -> Complexes:
     """The columns of payloads, (`COLUMNS`, records): pairs of numbers over `PAYLOAD_RANGE`, the last with a 1 that
     counts.
 
@@ -40,13 +41,13 @@ def encoded_payloads(payloads: npt.NDArray[Any]) -> npt.NDArray[np.complex128]:
     return np.ascontiguousarray((values[:, 0::2] + 1j * values[:, 1::2]).T)
 
 
-def tables_of(selection: Selection, results: Sequence[npt.NDArray[Any]]) -> list[Numbers]:
+def tables_of(selection: Selection, results: Sequence[Complexes]) -> list[Floats]:
     """The tables of the result ciphertexts, (buckets, `PAYLOAD` + 1) each: sums of payloads in whole numbers, and of
     shares.
 
     Args:   results: one for each variant, (slots,) complex128.
     """
-    made: list[Numbers] = []
+    made: list[Floats] = []
     for variant, values in enumerate(results):
         for table in selection.tables(variant):
             sums = np.empty((selection.buckets, 2 * COLUMNS))
@@ -58,7 +59,7 @@ def tables_of(selection: Selection, results: Sequence[npt.NDArray[Any]]) -> list
     return made
 
 
-def found_in(tables: Sequence[Numbers]) -> Found:
+def found_in(tables: Sequence[Floats]) -> Found:
     """The matches: records that are alone in a bucket of some table, with a share above 1/2.
 
     A record near the threshold has a share between 0 and 1, and its payload is its sum over its share. Two such
@@ -79,7 +80,7 @@ def found_in(tables: Sequence[Numbers]) -> Found:
     return Found(payloads, max([len(payloads), *counts]))
 
 
-def _alone(row: Numbers) -> tuple[int, ...] | None:
+def _alone(row: Floats) -> tuple[int, ...] | None:
     """The payload of the one record in a bucket; `None`: there are several, or none that is sure."""
     share = float(row[PAYLOAD])
     if share > 1 + _TOLERANCE:
@@ -93,6 +94,6 @@ def _alone(row: Numbers) -> tuple[int, ...] | None:
     return None
 
 
-def counted(values: npt.NDArray[Any]) -> int:
+def counted(values: Complexes) -> int:
     """The matches of a result that only counts: the number in each slot, rounded."""
     return int(np.sum(np.rint(values.real)))
