@@ -43,9 +43,9 @@ from penstock.runtime.client.pair import KeyPair
 from penstock.runtime.keystore import KeyStore, parameter_digest
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.spec import CkksSpec
-from penstock.service.http.state import State
+from penstock.service.http.state import ServiceState
 from penstock.service.http.uploads import Files
-from penstock.service.work.simulated import Arrival
+from penstock.service.work.simulated import JobArrival
 from serving import Caller, Often, Refused, Results, Server, progress, rotations, served
 
 ORDERS = {
@@ -146,8 +146,8 @@ class Site:
         with served(self.folder / "server", self.settings(*ORDERS[name])) as server:
             yield server
 
-    def _state(self) -> State:
-        return State(f"sqlite:///{self.state / 'state.sqlite'}")
+    def _state(self) -> ServiceState:
+        return ServiceState(f"sqlite:///{self.state / 'state.sqlite'}")
 
     def tokens(self) -> dict[str, str]:
         """Tenant -> token."""
@@ -295,7 +295,7 @@ class Jobs:
         found: Caller = known[tenant]
         return found
 
-    def submit(self, number: int, arrival: Arrival) -> None:
+    def submit(self, number: int, arrival: JobArrival) -> None:
         """Submit one."""
         form = {"job": f"{self._run}-{number}", "program": arrival.kind, "inputs": {"x": self._inputs[arrival.tenant]}}
         self.caller(arrival.tenant)("POST", "/v1/jobs", form)
@@ -317,7 +317,7 @@ def calibrated(site: Site, server: Server) -> dict[str, float]:
     for kind in KINDS:
         seconds = []
         for repeat in range(site.scale.calibrations + 1):
-            jobs.submit(number, Arrival(at_s=0.0, tenant=tenant, kind=kind))
+            jobs.submit(number, JobArrival(at_s=0.0, tenant=tenant, kind=kind))
             row = jobs.show(number, tenant, 60.0)
             if row["state"] != "done":
                 raise SystemExit(f"{kind}: {row}")
@@ -342,7 +342,7 @@ def _check(site: Site, kind: str, content: bytes) -> None:
         raise SystemExit(f"{kind}: the result is off by {error:.1e} of the largest value")
 
 
-def backlog(site: Site, name: str, arrivals: Sequence[Arrival]) -> dict[str, Any]:
+def backlog(site: Site, name: str, arrivals: Sequence[JobArrival]) -> dict[str, Any]:
     """All jobs at once, from the end of a pause to the last result."""
     with site.server(name) as server:
         computing = calibrated(site, server)
@@ -418,7 +418,7 @@ def run_backlog(site: Site, *, again: bool) -> None:
     )
 
 
-def _named(arrival: Arrival) -> str:
+def _named(arrival: JobArrival) -> str:
     """`draw` counts tenants from 0."""
     return f"tenant-{int(arrival.tenant.rpartition('-')[2]) + 1}"
 
@@ -426,7 +426,7 @@ def _named(arrival: Arrival) -> str:
 class Poisson:
     """Jobs at their times, looked after sparsely: the service says when each ended."""
 
-    def __init__(self, site: Site, server: Server, name: str, arrivals: Sequence[Arrival]) -> None:
+    def __init__(self, site: Site, server: Server, name: str, arrivals: Sequence[JobArrival]) -> None:
         self._jobs = Jobs(site, server, f"poisson-{name}-{time.time():.0f}")
         self._arrivals, self._name = arrivals, name
         self._lock, self._due = threading.Lock(), list[tuple[float, int]]()
@@ -494,7 +494,7 @@ class Poisson:
                     heapq.heappush(self._due, (time.monotonic() + max(0.5, 0.25 * age_s), number))
 
 
-def poisson(site: Site, name: str, arrivals: Sequence[Arrival]) -> dict[str, Any]:
+def poisson(site: Site, name: str, arrivals: Sequence[JobArrival]) -> dict[str, Any]:
     """One order."""
     with site.server(name) as server:
         calibrated(site, server)

@@ -11,21 +11,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from drawn_jobs import clairvoyant_s, draw
-from penstock.service.work.order import Order, Rule
-from penstock.service.work.simulated import Arrival, Kind, Played, play
+from penstock.service.work.order import Order, OrderRule
+from penstock.service.work.simulated import JobArrival, PlayedQueue, ProgramKind, play
 
 MB = 10**6
 TENANTS, TENANT_BYTES = 100, 200 * MB
 BUDGET_BYTES = 4000 * MB
 KINDS = {
-    "small": Kind(compute_s=0.030, key_bytes={f"k{number}": 10 * MB for number in range(6)}),
-    "middle": Kind(compute_s=0.050, key_bytes={f"k{number}": 10 * MB for number in range(4, 14)}),
-    "large": Kind(compute_s=0.080, key_bytes={f"k{number}": 10 * MB for number in range(20)}),
+    "small": ProgramKind(compute_s=0.030, key_bytes={f"k{number}": 10 * MB for number in range(6)}),
+    "middle": ProgramKind(compute_s=0.050, key_bytes={f"k{number}": 10 * MB for number in range(4, 14)}),
+    "large": ProgramKind(compute_s=0.080, key_bytes={f"k{number}": 10 * MB for number in range(20)}),
 }
 """Keys of a job: 60, 100 and 200 MB, of which the programs of one tenant share some."""
 
 
-def orders(arrivals: Sequence[Arrival], rule: Rule) -> dict[str, Played]:
+def orders(arrivals: Sequence[JobArrival], rule: OrderRule) -> dict[str, PlayedQueue]:
     """Each order, on the same jobs."""
     cases = {
         "weighed, known plan": (Order.WEIGHED, True),
@@ -38,7 +38,7 @@ def orders(arrivals: Sequence[Arrival], rule: Rule) -> dict[str, Played]:
     }
 
 
-def worst_tenant(arrivals: Sequence[Arrival], played: Played) -> float:
+def worst_tenant(arrivals: Sequence[JobArrival], played: PlayedQueue) -> float:
     """The largest mean latency of a tenant over the median tenant's."""
     by: dict[str, list[float]] = {}
     for each, latency_s in zip(arrivals, played.latencies_s, strict=True):
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    rule, kinds = Rule(), list(KINDS)
+    rule, kinds = OrderRule(), list(KINDS)
     print(f"simulated: {TENANTS} tenants, Zipf 1.0, {TENANTS * TENANT_BYTES / 1e9:.0f} GB of keys, budget 4 GB")
 
     backlog = draw(np.random.default_rng(options.seed), options.jobs, TENANTS, 1.0, kinds, None)

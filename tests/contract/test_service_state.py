@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
 
 from penstock.service.http.problems import Problem
-from penstock.service.http.state import State, StateUnusable
+from penstock.service.http.state import ServiceState, StateUnusable
 from penstock.service.http.tokens import Caller, new_token
 from support.postgres import Postgres, cluster, missing
 
@@ -50,8 +50,8 @@ def emptied(url: str) -> str:
 
 
 @pytest.fixture
-def state(url: str) -> Iterator[State]:
-    found = State(url)
+def state(url: str) -> Iterator[ServiceState]:
+    found = ServiceState(url)
     yield found
     found.close()
 
@@ -123,13 +123,13 @@ def test_words_about_the_state_are_kept_and_settled_by_many_at_once(state, url):
     for each in threads:
         each.join(30)
         assert not each.is_alive()
-    again = State(url)
+    again = ServiceState(url)
     assert again.noted("boot") == "two"
     again.close()
 
 
 def test_settling_syncs_the_log_once_for_all_that_wait(tmp_path, monkeypatch):
-    state = State(f"sqlite:///{tmp_path / 'state.sqlite'}")
+    state = ServiceState(f"sqlite:///{tmp_path / 'state.sqlite'}")
     synced, begun = [], threading.Barrier(4)
     real = os.fdatasync
 
@@ -254,7 +254,7 @@ def test_the_audit_trail_is_in_order(state):
 def test_the_state_is_there_when_it_is_opened_again(state, url):
     state.add_tenant("a")
     state.put_program("a", "p", "k", {"params": {"größe": 1}})
-    again = State(url)
+    again = ServiceState(url)
     assert again.program("a", "p")["description"] == {"params": {"größe": 1}}
     again.close()
 
@@ -267,11 +267,11 @@ def test_tables_of_another_version_are_refused(state, url):
     with state._writing() as connection:
         connection.execute(update(about).values(value="99"))
     with pytest.raises(StateUnusable, match="version 99"):
-        State(url)
+        ServiceState(url)
 
 
 def test_a_database_that_goes_and_comes_back_refuses_in_between(postgres):
-    state = State(emptied(postgres.url))
+    state = ServiceState(emptied(postgres.url))
     postgres.stop()
     try:
         with pytest.raises(Problem) as refused:

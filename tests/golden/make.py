@@ -246,11 +246,11 @@ JOB = {
 
 def make_service_state(folder: Path) -> None:
     """The tables as SQLite dumps them: its file takes three times the room."""
-    from penstock.service.http.state import State
+    from penstock.service.http.state import ServiceState
     from penstock.service.http.tokens import Caller, digest_of, parse_token
 
     path = folder / "state.sqlite"
-    state = State(f"sqlite:///{path}", clock=lambda: NOW)
+    state = ServiceState(f"sqlite:///{path}", clock=lambda: NOW)
     parsed = parse_token(TOKEN)
     assert parsed is not None
     state.add_tenant("alice")

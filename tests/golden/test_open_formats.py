@@ -235,10 +235,10 @@ def tables(folder: Path) -> Path:
 
 def test_the_tables_of_the_service_have_their_rows(tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
-    from penstock.service.http.state import State
+    from penstock.service.http.state import ServiceState
 
     path = tables(copied("service-state", 1, tmp_path / "state"))
-    with closing(State(f"sqlite:///{path}", clock=lambda: make.NOW)) as state:
+    with closing(ServiceState(f"sqlite:///{path}", clock=lambda: make.NOW)) as state:
         assert [row["tenant"] for row in state.tenants()] == ["alice"]
         caller = state.caller(make.TOKEN)
         assert caller is not None
@@ -255,17 +255,17 @@ def test_the_tables_of_the_service_have_their_rows(tmp_path: Path) -> None:
 
 def test_tables_of_a_later_number_or_of_half_a_file_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
-    from penstock.service.http.state import State, StateUnusable
+    from penstock.service.http.state import ServiceState, StateUnusable
 
     later = tables(copied("service-state", 1, tmp_path / "later", "later"))
     with pytest.raises(StateUnusable, match="tables of version 2, and this penstock reads version 1"):
-        State(f"sqlite:///{later}")
+        ServiceState(f"sqlite:///{later}")
     path = tables(copied("service-state", 1, tmp_path / "state"))
     whole = path.read_bytes()
     for damaged, rule in ((flipped(3)(whole), "file is not a database"), (cut(6000)(whole), "malformed")):
         path.write_bytes(damaged)
         with pytest.raises(StateUnusable, match=f"cannot be used.*{rule}"):
-            State(f"sqlite:///{path}")
+            ServiceState(f"sqlite:///{path}")
 
 
 # Trace packs.

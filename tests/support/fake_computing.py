@@ -14,7 +14,7 @@ from pathlib import Path
 
 from penstock.base.system.files import write_atomic
 from penstock.service.http.jobs import Jobs
-from penstock.service.work.messages import JobFigures, JobSpec, Refused
+from penstock.service.work.messages import AdmissionRefused, JobFigures, JobSpec
 from penstock.service.work.record import Record
 
 FIGURES = JobFigures(queue_s=0.0, key_wait_s=0.0, compute_s=0.001, read_bytes=7, hits=1, misses=2, peak_bytes=9)
@@ -35,7 +35,7 @@ class FakeComputing:
 
     def submit(self, job: JobSpec) -> None:
         if len(self.held) >= self.most:
-            raise Refused(7, "the queue is full")
+            raise AdmissionRefused(7, "the queue is full")
         with self._lock:
             self.seen.append(job)
             self.held[job.job] = job

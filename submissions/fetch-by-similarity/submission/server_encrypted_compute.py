@@ -9,7 +9,7 @@ from steps import MEMORY, Places, fresh, places, write_json
 
 from penstock.errors import PenstockError
 from penstock.lab.measure.timings import benchmark_of
-from penstock.runtime.similarity.server import Answer, Server
+from penstock.runtime.similarity.server import SearchAnswer, Server
 from penstock.runtime.similarity.where import where
 from penstock.base.units import format_bytes, parse_bytes
 
@@ -19,7 +19,7 @@ def say(text: str) -> None:
     print(f"         [server] {text}", flush=True)
 
 
-def search(at: Places) -> tuple[Answer, float]:
+def search(at: Places) -> tuple[SearchAnswer, float]:
     """The answer, and the seconds in which the database was opened."""
     begun = time.perf_counter()
     memory = None if at.memory is None else parse_bytes(at.memory, MEMORY)
@@ -35,7 +35,7 @@ def search(at: Places) -> tuple[Answer, float]:
     return answer, opened_s
 
 
-def report(at: Places, answer: Answer) -> None:
+def report(at: Places, answer: SearchAnswer) -> None:
     """The predicted memory beside the measured one."""
     assert answer.plan is not None
     assert answer.traffic is not None

@@ -12,7 +12,7 @@ pytest.importorskip("sqlalchemy")
 
 from penstock.base.system.web import Token
 from penstock.service.load.arrivals import Arrival
-from penstock.service.load.drive import Load
+from penstock.service.load.drive import ServiceLoad
 from penstock.service.load.report import summary
 from penstock.service.load.tenants import Tenant
 from support.serve_site import Site, package_bytes
@@ -29,7 +29,7 @@ def test_many_jobs_are_in_flight_over_three_connections(tmp_path: Path) -> None:
         assert caller("POST", "/v1/programs", {"name": "small", "package": blob}).status == 201
         sent = caller.upload(b"a ciphertext, for all that the front knows").json["blob"]
         tenant = Tenant(name="alice", token=Token(str(caller.token)), program="small", inputs={"x": tmp_path})
-        load = Load(f"http://127.0.0.1:{site.ports[0]}", [tenant], senders=2)
+        load = ServiceLoad(f"http://127.0.0.1:{site.ports[0]}", [tenant], senders=2)
         load._blobs, load._outputs = [{"x": sent}], [["y/1"]]
         took_s = load.play([Arrival(0.0, 0)] * JOBS)
         load.close()

@@ -19,7 +19,7 @@ from penstock.program.package.file import write_package
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.work.admission import Limits
-from penstock.service.work.messages import Refused, WorkerSettings
+from penstock.service.work.messages import AdmissionRefused, WorkerSettings
 from penstock.service.work.order import Order
 from penstock.service.work.pool import Isolation, WorkerPool
 from penstock.service.work.programs import plan_program
@@ -271,16 +271,16 @@ def test_admission_refuses_early_with_a_time_to_come_back(site: Site) -> None:
         pool.submit(first)
         with pytest.raises(UsageError, match="identity of its own"):
             pool.submit(first)
-        with pytest.raises(Refused, match="they would exceed") as refused:
+        with pytest.raises(AdmissionRefused, match="they would exceed") as refused:
             pool.submit(replace(first, job="b", compute_s=5.0))
         assert 0.5 <= refused.value.retry_after_s <= 10
         with pytest.raises(UsageError, match="needs 2147483648 bytes"):
             pool.submit(replace(first, job="c", memory_bytes=2 << 30))
         pool.submit(replace(first, job="d", compute_s=1.0))
-        with pytest.raises(Refused, match="2 jobs wait"):
+        with pytest.raises(AdmissionRefused, match="2 jobs wait"):
             pool.submit(replace(first, job="e", compute_s=0.0))
         pool.drain(0.0)
-        with pytest.raises(Refused, match="about to stop"):
+        with pytest.raises(AdmissionRefused, match="about to stop"):
             pool.submit(replace(first, job="f"))
 
 

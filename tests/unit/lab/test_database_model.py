@@ -14,7 +14,7 @@ from penstock.program.database.description import CIPHERTEXTS, PIR, RECORDS, SSC
 from penstock.program.evaluator.tally import tally_of
 from penstock.runtime.scanning.disk import Disk
 from penstock.runtime.scanning.query import trace_scan
-from penstock.runtime.scanning.store import Database, Layout
+from penstock.runtime.scanning.store import Database, DatabaseLayout
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.params import catalogue
 from support.imagined_cpu import sweep
@@ -42,7 +42,9 @@ def database(kind: str, records: int, **fields: int) -> Database:
     """One that was never made: a simulation looks at its description only."""
     stored = RECORDS if kind == PIR else CIPHERTEXTS
     description = Description(kind=kind, params=SET, stored=stored, records=records, **fields)  # type: ignore[arg-type]
-    return Database(path=Path("absent"), description=description, layout=Layout.of(description, 1 << 20), identity="0")
+    return Database(
+        path=Path("absent"), description=description, layout=DatabaseLayout.of(description, 1 << 20), identity="0"
+    )
 
 
 def scores(machine: Machine, rate: float, prefetch: int) -> tuple[Simulated, Database]:

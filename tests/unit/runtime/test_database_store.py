@@ -18,7 +18,7 @@ from penstock.program.database.content import FromFile, Generated
 from penstock.program.database.description import CIPHERTEXTS, PIR, RECORDS, SSC, Description
 from penstock.runtime.scanning.load import make
 from penstock.runtime.scanning.query import _decoder
-from penstock.runtime.scanning.store import BLOCK_BYTES, COMPLETE, HEADER, Database, DatabaseError, Layout
+from penstock.runtime.scanning.store import BLOCK_BYTES, COMPLETE, HEADER, Database, DatabaseError, DatabaseLayout
 from penstock.runtime.scanning.stream import EntryStream, verify_segment
 from penstock.scheme.params import catalogue
 
@@ -173,8 +173,8 @@ def test_a_header_with_a_checksum_of_its_own_and_values_that_none_has_is_refused
     tmp_path: Path, where: tuple[str, ...], value: object
 ) -> None:
     path = tmp_path / HEADER
-    Database(path=tmp_path, description=description(), layout=Layout.of(description(), 1 << 20), identity="0" * 16,
-             keys_digest="").write_header()  # fmt: skip
+    layout = DatabaseLayout.of(description(), 1 << 20)
+    Database(path=tmp_path, description=description(), layout=layout, identity="0" * 16).write_header()
     record = parent = json.loads(path.read_text())
     for name in where[:-1]:
         parent = parent[name]
@@ -422,7 +422,7 @@ def test_a_stream_that_is_left_early_ends_its_thread(tmp_path: Path) -> None:
 
 
 def test_layouts_hold_at_least_one_entry_a_segment() -> None:
-    layout = Layout.of(description(stored=CIPHERTEXTS), 1)
+    layout = DatabaseLayout.of(description(stored=CIPHERTEXTS), 1)
     assert layout.per_segment == 1
     assert layout.num_segments == layout.num_entries == BLOCKS * 2
     with pytest.raises(UsageError, match="wider than its place"):

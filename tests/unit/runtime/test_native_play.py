@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.runtime.native.cache import KeyUses
-from penstock.runtime.native.play import Played, ReadRates, play_reads
+from penstock.runtime.native.play import PlayedReads, ReadRates, play_reads
 from penstock.runtime.native.reads import Beside
 
 SIZES = (0, 10, 20, 30)
@@ -20,7 +20,7 @@ def uses(*pairs: tuple[str, int], every: int = 1) -> KeyUses:
     return KeyUses(operations=tuple(range(0, every * len(pairs), every)), uses=pairs, bytes_at=SIZES)
 
 
-def played(program: KeyUses, seconds: list[float], budget: int, rate: float, **more: float) -> Played:
+def played(program: KeyUses, seconds: list[float], budget: int, rate: float, **more: float) -> PlayedReads:
     return play_reads(program, np.asarray(seconds), budget, ReadRates(bytes_per_s=rate, **more))
 
 

@@ -168,11 +168,11 @@ def test_a_load_drives_a_service_and_reports_every_job(here: Path, capsys: pytes
 
 
 def test_a_refused_job_is_counted_and_not_sent_again(here: Path) -> None:
-    from penstock.service.load.drive import Load
+    from penstock.service.load.drive import ServiceLoad
 
     with fake_service(here) as fake:
         tenants = read_tenants(here / "tenants.toml")
-        load = Load(fake.url, tenants)
+        load = ServiceLoad(fake.url, tenants)
         load._blobs, load._outputs = [{}, {}], [[], []]
         fake.busy = ["1"]
         load.play([Arrival(0.0, 0)])
@@ -185,7 +185,7 @@ def test_a_refused_job_is_counted_and_not_sent_again(here: Path) -> None:
 @pytest.mark.parametrize("senders", [1, 8])
 def test_a_feed_that_misses_jobs_loses_none(here: Path, senders: int) -> None:
     """Jobs in flight are many, and connections few; the feed forgets three times."""
-    from penstock.service.load.drive import Load
+    from penstock.service.load.drive import ServiceLoad
 
     constants = ConstantsInMemory()
     builder = PackageBuilder(constants)
@@ -194,7 +194,7 @@ def test_a_feed_that_misses_jobs_loses_none(here: Path, senders: int) -> None:
     with fake_service(here) as fake:
         fake.blobs["0" * 64] = (here / "echo.pkg").read_bytes()
         fake.deploy("echo", "0" * 64)
-        load = Load(fake.url, read_tenants(here / "tenants.toml"), senders=senders)
+        load = ServiceLoad(fake.url, read_tenants(here / "tenants.toml"), senders=senders)
         load._blobs, load._outputs = [{"x": "0" * 64}] * 2, [["y"]] * 2
         fake.polls_before_done, fake.forgets = 5, 3
         load.play([Arrival(0.001 * number, number % 2) for number in range(200)])

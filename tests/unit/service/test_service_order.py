@@ -16,29 +16,29 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.service.work.admission import Limits
-from penstock.service.work.messages import Channel, JobFigures, JobSpec, Message, Refused, WorkerSettings
-from penstock.service.work.order import Candidate, Order, Rule, Shares, choose
-from penstock.service.work.simulated import Arrival, Kind, play
+from penstock.service.work.messages import AdmissionRefused, Channel, JobFigures, JobSpec, Message, WorkerSettings
+from penstock.service.work.order import Order, OrderRule, Shares, WaitingJob, choose
+from penstock.service.work.simulated import JobArrival, ProgramKind, play
 from penstock.service.work.waiting import Queue
 from support.examples import at_most
 
-RULE = Rule()
+RULE = OrderRule()
 MB = 10**6
 
 
-def comes_before(a: Candidate, b: Candidate, ahead_s: dict[str, float]) -> bool:
+def comes_before(a: WaitingJob, b: WaitingJob, ahead_s: dict[str, float]) -> bool:
     """The rule once more, as a person would say it."""
 
-    def seconds(each: Candidate) -> float:
+    def seconds(each: WaitingJob) -> float:
         return each.missing_bytes / RULE.read_bytes_per_s
 
-    def spare(each: Candidate) -> float | None:
+    def spare(each: WaitingJob) -> float | None:
         if each.left_s is None:
             return None
         service = each.compute_s if each.compute_s > seconds(each) else seconds(each)
         return each.left_s - service if 0 <= each.left_s - service <= max(1.0, service) else None
 
-    def cost(each: Candidate) -> float:
+    def cost(each: WaitingJob) -> float:
         pays = 8 * each.key_bytes / RULE.read_bytes_per_s
         lead = ahead_s.get(each.tenant, 0.0)
         aged = 0.2 * each.waited_s
@@ -57,7 +57,7 @@ def comes_before(a: Candidate, b: Candidate, ahead_s: dict[str, float]) -> bool:
     return a.number < b.number
 
 
-def slow(candidates: list[Candidate], ahead_s: dict[str, float], since_overdue: int) -> int:
+def slow(candidates: list[WaitingJob], ahead_s: dict[str, float], since_overdue: int) -> int:
     overdue = [each for each in candidates if each.overtaken >= 64]
     if overdue and since_overdue >= 3:
         return candidates.index(min(overdue, key=lambda each: each.number))
@@ -70,7 +70,7 @@ def slow(candidates: list[Candidate], ahead_s: dict[str, float], since_overdue: 
 
 
 some_job = st.builds(
-    Candidate,
+    WaitingJob,
     number=st.just(0),
     tenant=st.sampled_from("abc"),
     waited_s=st.integers(0, 40).map(float),
@@ -89,7 +89,7 @@ some_job = st.builds(
     st.integers(0, 5),
 )
 def test_the_choice_is_the_one_that_no_other_comes_before(
-    jobs: list[Candidate], ahead_s: dict[str, float], since: int
+    jobs: list[WaitingJob], ahead_s: dict[str, float], since: int
 ) -> None:
     numbered = [replace(each, number=number) for number, each in enumerate(jobs)]
     assert choose(numbered, ahead_s, RULE, since_overdue=since) == slow(numbered, ahead_s, since)
@@ -100,7 +100,7 @@ def spec(number: int, tenant: str = "a", **rest: object) -> JobSpec:
     return JobSpec(job=str(number), tenant=tenant, inputs={}, outputs={}, **{**fields, **rest})  # type: ignore[arg-type]
 
 
-def run_queue(specs: list[JobSpec], rule: Rule = RULE, seconds: float = 1.0) -> list[int]:
+def run_queue(specs: list[JobSpec], rule: OrderRule = RULE, seconds: float = 1.0) -> list[int]:
     """All jobs at once, one after another; a tenant's keys leave when another one runs."""
     queue, order, now = Queue(Order.WEIGHED, rule), [], 0.0
     for each in specs:
@@ -187,8 +187,8 @@ def test_a_tenant_that_comes_back_has_saved_nothing_up() -> None:
 
 
 KINDS = {
-    "one": Kind(compute_s=0.03, key_bytes={f"k{number}": 10 * MB for number in range(8)}),
-    "two": Kind(compute_s=0.06, key_bytes={f"k{number}": 10 * MB for number in range(4, 20)}),
+    "one": ProgramKind(compute_s=0.03, key_bytes={f"k{number}": 10 * MB for number in range(8)}),
+    "two": ProgramKind(compute_s=0.06, key_bytes={f"k{number}": 10 * MB for number in range(4, 20)}),
 }
 
 
@@ -222,7 +222,7 @@ def test_simulated_backlogs_and_arrivals_gain_by_the_order_and_the_plan(seed: in
 def test_a_busy_tenant_waits_a_few_times_as_long_as_the_median_one(drawn_jobs: ModuleType) -> None:
     arrivals = drawn_jobs.draw(np.random.default_rng(2), 1500, 30, 1.0, list(KINDS), 21.0)
 
-    def worst(rule: Rule) -> float:
+    def worst(rule: OrderRule) -> float:
         played = play(arrivals, KINDS, 800 * MB, order=Order.WEIGHED, known_plan=True, rule=rule)
         waits: dict[str, list[float]] = {}
         for each, latency_s in zip(arrivals, played.latencies_s, strict=True):
@@ -234,7 +234,7 @@ def test_a_busy_tenant_waits_a_few_times_as_long_as_the_median_one(drawn_jobs: M
 
 
 def test_one_job_on_paper_takes_its_reading_and_computing() -> None:
-    arrivals = [Arrival(at_s=2.0, tenant="a", kind="two"), Arrival(at_s=2.0, tenant="a", kind="two")]
+    arrivals = [JobArrival(at_s=2.0, tenant="a", kind="two"), JobArrival(at_s=2.0, tenant="a", kind="two")]
     read_s = 160 * MB / RULE.read_bytes_per_s
     lru = play(arrivals, KINDS, 10**9, order=Order.FCFS, known_plan=False, rule=RULE)
     assert lru.latencies_s == pytest.approx([0.06 + read_s, 0.12 + read_s])
@@ -243,7 +243,7 @@ def test_one_job_on_paper_takes_its_reading_and_computing() -> None:
     # A budget of half the keys: all of them are read again.
     tight = play(arrivals, KINDS, 80 * MB, order=Order.FCFS, known_plan=False, rule=RULE)
     assert tight.read_bytes == 2 * 160 * MB
-    both = [*arrivals, Arrival(at_s=2.0, tenant="b", kind="two"), arrivals[0]]
+    both = [*arrivals, JobArrival(at_s=2.0, tenant="b", kind="two"), arrivals[0]]
     assert play(both, KINDS, 160 * MB, order=Order.FCFS, known_plan=False, rule=RULE).read_bytes == 3 * 160 * MB
 
 
@@ -254,7 +254,7 @@ def test_a_refusal_says_when_to_come_back(jobs: int, backlog_s: float, job_s: fl
     if fits:
         limits.admit(jobs, backlog_s, job_s, 0)
         return
-    with pytest.raises(Refused, match="come again in") as refused:
+    with pytest.raises(AdmissionRefused, match="come again in") as refused:
         limits.admit(jobs, backlog_s, job_s, 0)
     assert refused.value.retry_after_s > 0
     if jobs < 20:

@@ -21,10 +21,10 @@ from penstock.service.owners import Owners, PreparedJob
 from penstock.service.tenants import Tenants, parse_jobs, parse_tenants
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import WorkerSettings
-from penstock.service.work.order import Order, Rule
+from penstock.service.work.order import Order, OrderRule
 from penstock.service.work.pool import MOST_DEATHS, WorkerPool
 from penstock.service.work.record import JobRecord, Record
-from penstock.service.work.simulated import Arrival, Kind, play, time_of
+from penstock.service.work.simulated import JobArrival, ProgramKind, play, time_of
 
 SIMULATED = ("simulated_s", "simulated_read_bytes", "bound_s", "measured_over_bound")
 """Values of `RanQueue.queue` that a simulation has a part in; the others are settings of the queue, or measured."""
@@ -146,11 +146,11 @@ def all_key_bytes(jobs: Sequence[PreparedJob]) -> int:
 
 def order_of(jobs: Sequence[PreparedJob], scheduling: str, budget_bytes: int, max_overtaken: int) -> list[int]:
     """Places in the queue, in the order in which its jobs run. All of it is known before the first one starts."""
-    kinds = {str(job.program.path): Kind(compute_s=0.0, key_bytes=_most(job.program.needs)) for job in jobs}
-    arrivals = [Arrival(at_s=0.0, tenant=job.job.tenant, kind=str(job.program.path)) for job in jobs]
+    kinds = {str(job.program.path): ProgramKind(compute_s=0.0, key_bytes=_most(job.program.needs)) for job in jobs}
+    arrivals = [JobArrival(at_s=0.0, tenant=job.job.tenant, kind=str(job.program.path)) for job in jobs]
     chosen = Order.FCFS if scheduling == "fifo" else Order.LOCALITY
     # An overdue job is the next one, without exception.
-    rule = Rule(max_overtaken=max_overtaken, overdue_every=1)
+    rule = OrderRule(max_overtaken=max_overtaken, overdue_every=1)
     return play(arrivals, kinds, budget_bytes, order=chosen, known_plan=False, rule=rule).order
 
 

@@ -36,7 +36,7 @@ class KeyUses:
 
 
 @dataclass(slots=True)
-class Resident:
+class HeldKey:
     """A key of which the rows of `limbs` limbs are there."""
 
     limbs: int = 0
@@ -89,7 +89,7 @@ class Cache:
     """Uses before it are over or under way."""
     used_bytes: int = 0
     clock: int = 0
-    residents: dict[str, Resident] = field(default_factory=dict)
+    residents: dict[str, HeldKey] = field(default_factory=dict)
     pinned: tuple[str, int] | None = None
     """Key and limbs of the operation under way."""
     wanted: tuple[str, int] | None = None
@@ -115,7 +115,7 @@ class Cache:
                 return position - self.cursor
         return _NEVER
 
-    def floor(self, key: str, resident: Resident) -> int:
+    def floor(self, key: str, resident: HeldKey) -> int:
         """Limbs that may not be given up."""
         floor = resident.limbs if resident.loading else 0
         for held in (self.pinned, self.wanted):
@@ -156,7 +156,7 @@ class Cache:
     def claim(self, key: str, limbs: int, now: float) -> Load:
         """Set the bytes aside; the rows are there when the load has ended."""
         self.clock += 1
-        resident = self.residents.setdefault(key, Resident(last_use=self.clock))
+        resident = self.residents.setdefault(key, HeldKey(last_use=self.clock))
         resident.loading = True
         needed = self.size(key, limbs) - self.size(key, resident.limbs)
         self.used_bytes += needed

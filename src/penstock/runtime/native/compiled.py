@@ -19,7 +19,7 @@ from penstock.program.evaluator.protocol import Plain, Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.runtime.native.arena import ArenaModel
 from penstock.runtime.native.evaluator import ExecutingEvaluator
-from penstock.runtime.native.work import Encoding, Work, WorkExecutor
+from penstock.runtime.native.work import VectorEncoding, Work, WorkExecutor
 from penstock.scheme.operations import RELIN_KEY, TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.builder import TraceBuilder
@@ -229,7 +229,7 @@ class CompilingEngine(WorkExecutor):
         self._add(Work("output", len(self.compiled.outputs) - 1), [self.number_of(a.value)], [])
         return place
 
-    def _encoded(self, vector: Encoding) -> Encoded:
+    def _encoded(self, vector: VectorEncoding) -> Encoded:
         compiled, plain = self.compiled, vector.plain
         number = self._vector_numbers.get(id(plain))
         if number is None:

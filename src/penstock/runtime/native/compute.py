@@ -40,7 +40,7 @@ class WholeOptions:
     """What performs the tasks: `cpu`, or `recording`, which checks the life of every buffer."""
 
 
-class Waiting:
+class WaitingInputs:
     """Encrypted inputs until their use, each once: in memory up to a limit, the others in files."""
 
     def __init__(self, folder: Path | None, memory_bytes: int) -> None:

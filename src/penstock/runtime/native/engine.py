@@ -1,4 +1,4 @@
-"""What executes the calls of a native run on limbs: the `Engine` protocol, and the engine of this process."""
+"""What executes the calls of a native run on limbs: the `NativeEngine` protocol, and the engine of this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.program.evaluator.protocol import Plain
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.runtime.native.inputs import InputShelf, Shelved
 from penstock.runtime.native.keys import KeySource
-from penstock.runtime.native.work import Encoding, Work, WorkExecutor
+from penstock.runtime.native.work import VectorEncoding, Work, WorkExecutor
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.primes import openfhe_primes
 
@@ -81,7 +81,7 @@ class Executor(Protocol):
         ...
 
 
-class Engine(Executor, Protocol):
+class NativeEngine(Executor, Protocol):
     """The executor of the calls of one run: the processor of this machine, a node with the keys, an accelerator.
 
     It sees ciphertexts and evaluation keys, never a secret key. Times count from `origin_s`. One run at a time.
@@ -199,7 +199,7 @@ class EngineHere(WorkExecutor):
         self.transfer_s += time.perf_counter() - start
         return value
 
-    def _encoded(self, vectors: Sequence[Encoding]) -> Sequence[Vector]:
+    def _encoded(self, vectors: Sequence[VectorEncoding]) -> Sequence[Vector]:
         """Vectors of one form, encoded; new ones together."""
         _, limbs, degree, is_coefficients = vectors[0]
         if is_coefficients:

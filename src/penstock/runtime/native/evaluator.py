@@ -19,7 +19,7 @@ from penstock.program.evaluator.protocol import Plain, Values, Weight
 from penstock.program.evaluator.rows import ciphertext
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.runtime.native.ends import Ends
-from penstock.runtime.native.engine import Engine, Executor
+from penstock.runtime.native.engine import Executor, NativeEngine
 from penstock.runtime.native.work import OverScale
 from penstock.scheme.operations import OpKind
 from penstock.scheme.params.ckks import CkksParameters, Scaling
@@ -113,9 +113,9 @@ class NativeEvaluator(ExecutingEvaluator):
     Waiting for keys and encoding are not part of an operation.
     """
 
-    engine: Engine
+    engine: NativeEngine
 
-    def __init__(self, engine: Engine, ends: Ends, builder: TraceBuilder | None = None) -> None:
+    def __init__(self, engine: NativeEngine, ends: Ends, builder: TraceBuilder | None = None) -> None:
         super().__init__(engine, builder)
         self.ends = ends
 

@@ -19,7 +19,7 @@ from penstock.runtime.native.work import Work
 from penstock.scheme.params.ckks import CkksParameters
 
 
-class _Held(int):
+class _NotedValue(int):
     """The number of a value, which notes its end."""
 
     events: list[int]
@@ -60,7 +60,7 @@ class MeteredEngine(CompilingEngine):
         return number
 
     def _held(self, number: int) -> int:
-        held = _Held(number)
+        held = _NotedValue(number)
         held.events = self.events
         return held
 

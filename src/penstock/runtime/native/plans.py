@@ -53,7 +53,7 @@ WORTH = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RefreshPlan:
     """One plan of a program's refreshes, priced."""
 
     params: CkksParameters
@@ -85,11 +85,11 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class RefreshChoice:
     """The taken plan, and the others."""
 
-    plan: Plan
-    others: tuple[Plan, ...] = ()
+    plan: RefreshPlan
+    others: tuple[RefreshPlan, ...] = ()
     why: str = ""
     """A sentence; empty if only one plan was possible."""
 
@@ -102,7 +102,7 @@ def choose_plan(
     memory_bytes: int | None = None,
     threads: int = 1,
     is_real: Callable[[], bool] = lambda: False,
-) -> Choice:
+) -> RefreshChoice:
     """The cheapest plan for a program.
 
     A set that states few keys itself is taken without a choice.
@@ -124,7 +124,7 @@ def choose_plan(
         )
     plans = [_priced(first, trace, budget_bytes, threads)]
     if plan is None or not is_library(params) or not plans[0].trace.count_by_kind().get(OpKind.BOOTSTRAP.value, 0):
-        return Choice(plan=plans[0])
+        return RefreshChoice(plan=plans[0])
     if plan.rotations != FEW_KEYS:
         for varied in _others(first):
             with suppress(ParamsError):  # a program that refreshes at fewer levels than SlotsToCoeffs first takes
@@ -145,17 +145,17 @@ def choose_plan(
             raise complex_refresh(first)
         taken = _cheapest([candidate for candidate in fitting if not _is_first(candidate)] or plans[:1])
     others = tuple(candidate for candidate in plans if candidate is not taken)
-    return Choice(plan=taken, others=others, why=_why(taken, others, budget_bytes) if others else "")
+    return RefreshChoice(plan=taken, others=others, why=_why(taken, others, budget_bytes) if others else "")
 
 
-def _cheapest(plans: Sequence[Plan]) -> Plan:
+def _cheapest(plans: Sequence[RefreshPlan]) -> RefreshPlan:
     """Of plans that are nearly as fast as the fastest, the one of the fewest bytes of keys."""
     best = min(candidate.predicted_s for candidate in plans)
     enough = [candidate for candidate in plans if candidate.predicted_s <= (1 + WORTH) * best]
     return min(enough, key=lambda candidate: (candidate.key_bytes, candidate.predicted_s))
 
 
-def _is_first(plan: Plan) -> bool:
+def _is_first(plan: RefreshPlan) -> bool:
     return refreshes_real_only(plan.params)
 
 
@@ -171,7 +171,7 @@ def _others(first: CkksParameters) -> list[CkksParameters]:
     return [replace(first, bootstrap=other) for other in varied]
 
 
-def _priced(params: CkksParameters, trace: Trace, budget_bytes: int | None, threads: int) -> Plan:
+def _priced(params: CkksParameters, trace: Trace, budget_bytes: int | None, threads: int) -> RefreshPlan:
     operations = server_rows(trace.view().operations)
     shapes = shapes_of(operations, Objects(trace, params))
     counted = zip(shapes.distinct, shapes.counts.tolist(), strict=True)
@@ -190,7 +190,7 @@ def _priced(params: CkksParameters, trace: Trace, budget_bytes: int | None, thre
             np.asarray([size for _, size in uses], dtype=np.int64),
         )
         read = int(replay(accesses, Belady(budget_bytes)).miss_bytes)
-    return Plan(
+    return RefreshPlan(
         params=params,
         trace=trace,
         num_keys=len(numbers),
@@ -239,11 +239,11 @@ def _largest_use(trace: Trace) -> int:
     return max((params.key_bytes(limbs, key=key) for key, limbs in trace.view().key_limbs().items()), default=0)
 
 
-def _fits(plan: Plan, budget_bytes: int | None) -> bool:
+def _fits(plan: RefreshPlan, budget_bytes: int | None) -> bool:
     return budget_bytes is None or _largest_use(plan.trace) <= budget_bytes
 
 
-def _check(plan: Plan, budget_bytes: int | None) -> None:
+def _check(plan: RefreshPlan, budget_bytes: int | None) -> None:
     if not _fits(plan, budget_bytes):
         largest = _largest_use(plan.trace)
         raise UsageError(
@@ -252,8 +252,8 @@ def _check(plan: Plan, budget_bytes: int | None) -> None:
         )
 
 
-def _why(taken: Plan, others: tuple[Plan, ...], budget_bytes: int | None) -> str:
-    def difference(other: Plan) -> str:
+def _why(taken: RefreshPlan, others: tuple[RefreshPlan, ...], budget_bytes: int | None) -> str:
+    def difference(other: RefreshPlan) -> str:
         read = f", {format_bytes(other.read_bytes).split(' (')[0]} read" if budget_bytes is not None else ""
         return f"{other.num_keys} keys of {format_bytes(other.key_bytes).split(' (')[0]}{read}"
 

@@ -64,7 +64,7 @@ class ReadRates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class PlayedReads:
     """A simulated run."""
 
     total_s: float
@@ -82,13 +82,13 @@ def play_reads(
     reading: ReadRates,
     *,
     prefetch_uses: int = DEFAULT_PREFETCH_USES,
-) -> Played:
+) -> PlayedReads:
     """Play a program under a budget.
 
     Args:   compute_s: (operations,) seconds from the end of one operation to the end of the next, without waits.
     Raises: UsageError: a use needs more than the whole budget.
     """
-    run = _Run(program, budget_bytes, reading, prefetch_uses)
+    run = _ReadPlay(program, budget_bytes, reading, prefetch_uses)
     use = 0
     for operation, seconds in enumerate(compute_s.tolist()):
         key = None
@@ -99,10 +99,10 @@ def play_reads(
         run.compute(seconds)
         if key is not None:
             run.release(key)
-    return Played(total_s=run.now, wait_s=run.wait_s, read_bytes=run.read_bytes, misses=run.misses)
+    return PlayedReads(total_s=run.now, wait_s=run.wait_s, read_bytes=run.read_bytes, misses=run.misses)
 
 
-class _Run:
+class _ReadPlay:
     """Two that take time: the program, and the thread that reads ahead."""
 
     def __init__(self, program: KeyUses, budget_bytes: int, reading: ReadRates, prefetch_uses: int) -> None:

@@ -24,7 +24,7 @@ from penstock.runtime.keystore import KeyStore
 from penstock.runtime.keystore.pairs import pair_in
 from penstock.runtime.native.client import Client, open_client
 from penstock.runtime.native.client_process import ClientProcess
-from penstock.runtime.native.engine import KEPT_CIPHERTEXTS, Engine, EngineHere, check_kernels, make_context
+from penstock.runtime.native.engine import KEPT_CIPHERTEXTS, EngineHere, NativeEngine, check_kernels, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.inputs import InputShelf, InputTraffic
 from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
@@ -120,7 +120,7 @@ class NativeRun(Run):
         }
 
 
-class AtNode(Engine, Protocol):
+class AtNode(NativeEngine, Protocol):
     """An engine whose operations with keys run at a node."""
 
     waits_s: list[float]
@@ -246,7 +246,7 @@ class Prepared:
             folder = self.temporary("inputs")
             shelf = InputShelf(folder, self.place.input_budget_bytes, self.context.import_ciphertext)
         keys: KeysInMemory | KeysHeld | KeysOnDisk | AtNode
-        engine: Engine
+        engine: NativeEngine
         at_node: AtNode | None = None
         if self.place.node is None:
             keys = self.source(budget_bytes)

@@ -16,7 +16,7 @@ from penstock.base.units import format_seconds
 from penstock.errors import PenstockError
 from penstock.program.evaluator.protocol import Values
 from penstock.runtime.native.compiled import Compiled, CompilingEvaluator, compile_program
-from penstock.runtime.native.compute import Waiting, WholeOptions, compute_compiled
+from penstock.runtime.native.compute import WaitingInputs, WholeOptions, compute_compiled
 from penstock.runtime.native.ends import Ends
 from penstock.runtime.native.inputs import InputTraffic
 from penstock.runtime.native.keys import KeysOnDisk, ProgramKeys
@@ -73,7 +73,7 @@ def run_compiled(
     Raises: PenstockError: the engine refuses a task; as the keys and the ends.
     """
     origin = time.perf_counter()
-    waiting = Waiting(options.inputs, options.input_bytes)
+    waiting = WaitingInputs(options.inputs, options.input_bytes)
     writer = None
     encryptions: list[tuple[float, float]] = []
     decryptions: list[tuple[float, float]] = []
@@ -151,7 +151,7 @@ class WholeBudget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class WholeProgram:
     """A program compiled for one set of keys: it runs again and again, on inputs of the same shapes."""
 
     compiled: Compiled
@@ -167,7 +167,7 @@ class Whole:
 
 def compile_whole(
     prepared: Prepared, program: Callable[[CompilingEvaluator], object], meta: TraceMeta, lanes: int | None = None
-) -> Whole:
+) -> WholeProgram:
     """Compile a program that does not depend on its decrypted values.
 
     Args:   lanes: operations side by side; `None`: by cost.
@@ -179,7 +179,7 @@ def compile_whole(
         chosen = choose_lanes(compiled, trace, prepared.threads, keys_in_order=prepared.memory is None)
     else:
         chosen = Lanes(lanes, "")
-    return Whole(
+    return WholeProgram(
         compiled=compiled,
         result=result,
         trace=trace,
@@ -191,7 +191,7 @@ def compile_whole(
 
 def run_whole(
     prepared: Prepared,
-    whole: Whole,
+    whole: WholeProgram,
     budget: WholeBudget | None = None,
     inputs: Sequence[Values] | None = None,
     on_operation: Callable[[int, int], None] | None = None,
@@ -266,7 +266,7 @@ def run_whole(
     )
 
 
-def _room(prepared: Prepared, whole: Whole, budget: WholeBudget) -> Room:
+def _room(prepared: Prepared, whole: WholeProgram, budget: WholeBudget) -> Room:
     """The memory that the run takes, and how a budget is shared."""
     compiled, context = whole.compiled, prepared.context
     params = compiled.params
@@ -304,7 +304,7 @@ def _room(prepared: Prepared, whole: Whole, budget: WholeBudget) -> Room:
     return share(fixed, parts, budget.memory_bytes)
 
 
-def _constants(whole: Whole, room: Room) -> str:
+def _constants(whole: WholeProgram, room: Room) -> str:
     """How constants come into memory, in words."""
     compiled = whole.compiled
     if not compiled.encoded:
@@ -315,7 +315,7 @@ def _constants(whole: Whole, room: Room) -> str:
     return f"{uses:,} uses of constants, encoded {when} ({format_seconds(one_s)} for one at all limbs)"
 
 
-def _encodes_ahead(prepared: Prepared, whole: Whole) -> bool:
+def _encodes_ahead(prepared: Prepared, whole: WholeProgram) -> bool:
     """Whether a thread makes vectors ahead. The first half of an encoding takes one thread, and one operation leaves
     another thread idle meanwhile. Operations side by side leave none."""
     return bool(whole.compiled.vectors) and prepared.threads > 1 and whole.lanes.count == 1

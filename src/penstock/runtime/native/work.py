@@ -28,7 +28,7 @@ from penstock.scheme.operations import TRAITS, OpKind, rotation_galois_element
 from penstock.scheme.params.ckks import CkksParameters
 
 
-class Encoding(NamedTuple):
+class VectorEncoding(NamedTuple):
     """A vector as a task takes it."""
 
     plain: Plain
@@ -45,7 +45,7 @@ class Work(NamedTuple):
     argument: int = 0
     """A Galois element, limbs, a power of X, a factor, or how many sums."""
     numbers: Sequence[float] = ()
-    vectors: Sequence[Encoding] = ()
+    vectors: Sequence[VectorEncoding] = ()
 
 
 class OverScale(complex):
@@ -73,11 +73,11 @@ def work_of(call: Call, params: CkksParameters) -> Work:
     if call.plain is not None:
         # A product's own degree is 2, its factors' 1.
         degree = 1 if TRAITS[kind].is_product else state.degree
-        return Work(name, vectors=[Encoding(call.plain, state.limbs, degree)])
+        return Work(name, vectors=[VectorEncoding(call.plain, state.limbs, degree)])
     if call.scalar is not None:
         return _with_number(call, call.scalar)
     if isinstance(how, PlainSum):
-        return Work("plain_sum", vectors=[Encoding(plain, state.limbs, 1) for plain in how.plains])
+        return Work("plain_sum", vectors=[VectorEncoding(plain, state.limbs, 1) for plain in how.plains])
     if isinstance(how, Monomial):
         return Work("monomial", how.power)
     if isinstance(how, Whole):
@@ -123,7 +123,7 @@ class WorkExecutor(ABC):
     def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
         first, how = calls[0], calls[0].how
         assert isinstance(how, WeightedSum)
-        vectors = [Encoding(plain, first.state.limbs, 1, is_coefficients=True) for plain in how.plains]
+        vectors = [VectorEncoding(plain, first.state.limbs, 1, is_coefficients=True) for plain in how.plains]
         name = "weighted_sums_plus" if len(first.operands) > len(vectors) else "weighted_sums"
         return self.perform(Work(name, len(calls), vectors=vectors), calls)
 

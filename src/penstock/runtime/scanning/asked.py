@@ -13,7 +13,7 @@ from penstock.program.database.description import CIPHERTEXTS, MATCH, PIR, RECOR
 from penstock.runtime.native.memory import peak_resident_bytes
 from penstock.runtime.native.sharing import MemoryPlan
 from penstock.runtime.scanning.load import check_vectors, make, planned_entry_bytes, planned_memory
-from penstock.runtime.scanning.store import Database, Layout
+from penstock.runtime.scanning.store import Database, DatabaseLayout
 from penstock.scheme.params import catalogue
 
 DEFAULT_PARAMS = {PIR: "openfhe-pir", SSC: "openfhe-ssc", MATCH: "openfhe-pir"}
@@ -74,7 +74,7 @@ def made(
     content: Content = file if file is not None else Generated(kind, count, width, seed)
     description = replace(one, records=count, source=content.identity)
     segment, planned = _segment_of(description, client_library, segment, memory, given)
-    layout = Layout.of(description, segment, planned_entry_bytes(description, client_library))
+    layout = DatabaseLayout.of(description, segment, planned_entry_bytes(description, client_library))
     result: Row = {
         "folder": str(folder), "kind": kind, "params": checked.name, "security_bits": checked.security_bits,
         "stored": description.stored, "records": count, "entries": layout.num_entries,
@@ -129,7 +129,7 @@ def refuse_of_other_kinds(kind: str, options: Mapping[str, tuple[str, ...]], giv
 def _records_in(one: Description, size: int, entry_bytes: int) -> int:
     """Records of a database of about `size` bytes: whole entries."""
     plan = one.plan()
-    stride = Layout.of(one, size, entry_bytes).stride
+    stride = DatabaseLayout.of(one, size, entry_bytes).stride
     if one.kind == PIR:
         of_block = 1 if one.stored == RECORDS else one.packing.columns
         return max(1, size // (stride * of_block)) * one.params.slots

@@ -34,7 +34,7 @@ from penstock.runtime.scanning.store import (
     SEGMENTS,
     Database,
     DatabaseError,
-    Layout,
+    DatabaseLayout,
     digest_of_keys,
     new_identity,
 )
@@ -206,7 +206,7 @@ def planned_memory(description: Description, library: str | None, memory_bytes: 
     plan = description.plan()
     columns = plan.packing.columns if isinstance(plan, PirPlan) else 1
     process = resident_bytes(os.getpid()) + _IMPORTED_BYTES
-    most = Layout.of(description, SEGMENT_BYTES, entry).total_bytes
+    most = DatabaseLayout.of(description, SEGMENT_BYTES, entry).total_bytes
     wanted = {
         "process": Wanted.always(process + -process % _PROCESS_STEP_BYTES),
         # Cut into slots, as numbers of 8 bytes that the client gets as a copy.
@@ -259,7 +259,7 @@ def _begun(path: Path, given: _Given, force: bool, times: LoadTimes, stack: Exit
         return begun, _entries(path, given, times, stack)
     _refuse_others(path)
     slack = 0 if description.stored == RECORDS else CIPHERTEXT_SLACK_BYTES
-    planned = Layout.of(description, segment_bytes, planned_entry_bytes(description, given.library) + slack)
+    planned = DatabaseLayout.of(description, segment_bytes, planned_entry_bytes(description, given.library) + slack)
     goes = sum(file.stat().st_size for file in (path / SEGMENTS).glob("*.seg"))
     _check_room(path, planned.total_bytes - goes)
     if description.stored != RECORDS:
@@ -273,7 +273,7 @@ def _begun(path: Path, given: _Given, force: bool, times: LoadTimes, stack: Exit
             (path / folder).mkdir()
     entries = _entries(path, given, times, stack)
     # The size of a ciphertext is the library's: the first entry shows it.
-    layout = Layout.of(description, segment_bytes, len(entries(0)) + slack)
+    layout = DatabaseLayout.of(description, segment_bytes, len(entries(0)) + slack)
     keys = "" if description.stored == RECORDS else digest_of_keys(path / KEYS)
     database = Database(path=path, description=description, layout=layout, identity=new_identity(), keys_digest=keys)
     database.write_header()

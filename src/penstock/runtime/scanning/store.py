@@ -44,7 +44,7 @@ class DatabaseError(PenstockError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class DatabaseLayout:
     """Where entries lie."""
 
     entry_bytes: int
@@ -54,7 +54,7 @@ class Layout:
     """Entries of a full segment."""
 
     @classmethod
-    def of(cls, description: Description, segment_bytes: int, entry_bytes: int | None = None) -> Layout:
+    def of(cls, description: Description, segment_bytes: int, entry_bytes: int | None = None) -> DatabaseLayout:
         """Segments of about so many bytes, at least one entry each; `entry_bytes` where it is known exactly."""
         size = description.entry_bytes if entry_bytes is None else entry_bytes
         per_segment = max(1, min(segment_bytes // _blocks(size), description.num_entries))
@@ -110,7 +110,7 @@ class Database:
 
     path: Path
     description: Description
-    layout: Layout
+    layout: DatabaseLayout
     identity: str
     """Drawn when the database was begun; every segment names it."""
     keys_digest: str = ""
@@ -163,7 +163,7 @@ class Database:
             raise DatabaseError(damaged)
         try:
             description = Description.from_dict(record["description"])
-            layout = Layout(**record["layout"])
+            layout = DatabaseLayout(**record["layout"])
             layout.check(description)
             database = cls(
                 path=path,

@@ -33,7 +33,7 @@ class DatabaseDamaged(PenstockError):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RecordBlock:
     """One small ciphertext for each coordinate of n records."""
 
     seed: bytes
@@ -41,13 +41,13 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class DatabaseIndex:
     """The content of `database.json`."""
 
     layout: Layout
     modulus: int
     """q_0."""
-    blocks: tuple[Block, ...]
+    blocks: tuple[RecordBlock, ...]
     payload_bytes: int
     """Of one ciphertext of payloads; 0: the database can only be counted in."""
     template_bytes: int
@@ -70,7 +70,7 @@ class Description:
         return json.dumps(content, separators=(",", ":"))
 
 
-def read_description(folder: Path) -> Description:
+def read_description(folder: Path) -> DatabaseIndex:
     """Raises: DatabaseDamaged: no database, not whole, or of another version. FileError: it cannot be read."""
     path = folder / INDEX
     with os_errors(path, "read"):
@@ -100,18 +100,18 @@ def read_description(folder: Path) -> Description:
     return description
 
 
-def _described(content: Row) -> Description:
+def _described(content: Row) -> DatabaseIndex:
     layout = Layout(
         records=int(content["records"]),
         dim=int(content["dim"]),
         ring_dim=int(content["ring_dim"]),
         small_dim=int(content["small_ring_dim"]),
     )
-    blocks = tuple(Block(bytes.fromhex(seed), int(checksum, 16)) for seed, checksum in content["blocks"])
+    blocks = tuple(RecordBlock(bytes.fromhex(seed), int(checksum, 16)) for seed, checksum in content["blocks"])
     if len(blocks) != layout.blocks or any(len(block.seed) != 32 for block in blocks):
         raise ValueError(f"{len(blocks)} blocks for {layout.records} records")
     sizes = int(content["payload_bytes"]), int(content["template_bytes"])
-    return Description(layout, int(content["modulus"]), blocks, *sizes)
+    return DatabaseIndex(layout, int(content["modulus"]), blocks, *sizes)
 
 
 def block_bytes(layout: Layout) -> int:
@@ -129,18 +129,18 @@ def payload_count(layout: Layout) -> int:
     return Selection(layout.ring_dim // 2, layout.scores).variants * layout.scores * COLUMNS
 
 
-def payload_bytes(description: Description) -> int:
+def payload_bytes(description: DatabaseIndex) -> int:
     """Bytes of all payloads."""
     return description.template_bytes + payload_count(description.layout) * description.payload_bytes
 
 
-def read_template(folder: Path, description: Description) -> bytes:
+def read_template(folder: Path, description: DatabaseIndex) -> bytes:
     """The ciphertext of zeros, by which results are written. Raises: FileError."""
     with os_errors(folder / PAYLOADS, "read"), (folder / PAYLOADS).open("rb") as file:
         return file.read(description.template_bytes)
 
 
-def checked(words: npt.NDArray[np.uint64], block: Block, number: int, folder: Path) -> npt.NDArray[np.uint64]:
+def checked(words: npt.NDArray[np.uint64], block: RecordBlock, number: int, folder: Path) -> npt.NDArray[np.uint64]:
     """The words of a block, held against their checksum.
 
     Raises: DatabaseDamaged: they differ.

@@ -64,7 +64,7 @@ class SearchPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AskedSearch:
     """What a plan depends on."""
 
     params: CkksParameters
@@ -78,7 +78,7 @@ class Asked:
     """What states the budget, in messages."""
 
 
-def plan_search(asked: Asked, context: _engine.CkksContext, kept_now_bytes: int) -> SearchPlan:
+def plan_search(asked: AskedSearch, context: _engine.CkksContext, kept_now_bytes: int) -> SearchPlan:
     """Plan a search's memory.
 
     Args:   kept_now_bytes: of the process, free for new values.
@@ -113,7 +113,7 @@ def plan_search(asked: Asked, context: _engine.CkksContext, kept_now_bytes: int)
     )
 
 
-def _metered(asked: Asked, context: _engine.CkksContext) -> tuple[Metered, list[tuple[int, int, int]]]:
+def _metered(asked: AskedSearch, context: _engine.CkksContext) -> tuple[Metered, list[tuple[int, int, int]]]:
     layout, order = asked.layout, list[tuple[int, int, int]]()
 
     def program(ev: CompilingEvaluator, engine: MeteredEngine) -> None:
@@ -134,7 +134,7 @@ def _metered(asked: Asked, context: _engine.CkksContext) -> tuple[Metered, list[
 
 
 def _parts(
-    asked: Asked,
+    asked: AskedSearch,
     metered: Metered,
     process_bytes: int,
     of_values: tuple[int, int],
@@ -185,7 +185,7 @@ def _parts(
     return [Part(name=name, wanted=wanted, phases=phases) for name, (wanted, phases) in parts.items()]
 
 
-def _keys(asked: Asked, metered: Metered) -> Wanted:
+def _keys(asked: AskedSearch, metered: Metered) -> Wanted:
     wanted = wanted_keys(metered.compiled, metered.key_sizes)
     limit = wanted.all_bytes if asked.key_budget_bytes is None else min(wanted.all_bytes, asked.key_budget_bytes)
     return replace(wanted, all_bytes=max(limit, 1), least_bytes=max(min(limit, wanted.least_bytes), 1))

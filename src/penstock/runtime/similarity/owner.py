@@ -17,7 +17,14 @@ from penstock.base.system.files import os_errors, remove_dead, sync, sync_folder
 from penstock.base.system.temporary import temporary_folder
 from penstock.errors import KeyPairDamaged, PenstockError, UsageError
 from penstock.program.database.similarity.comparison import Selection
-from penstock.program.database.similarity.result import Found, Payloads, counted, encoded_payloads, found_in, tables_of
+from penstock.program.database.similarity.result import (
+    Matches,
+    Payloads,
+    counted,
+    encoded_payloads,
+    found_in,
+    tables_of,
+)
 from penstock.program.database.similarity.scheme import (
     BUCKET_RECORDS,
     COLUMNS,
@@ -34,7 +41,7 @@ from penstock.runtime.client.engine import client_errors, load_client
 from penstock.runtime.client.pair import KeyPair, check_folder
 from penstock.runtime.keystore import KeyStore
 from penstock.runtime.keystore.stated import check_bytes
-from penstock.runtime.similarity.files import INDEX, PAYLOADS, RECORDS, Block, Description
+from penstock.runtime.similarity.files import INDEX, PAYLOADS, RECORDS, DatabaseIndex, RecordBlock
 from penstock.runtime.similarity.server import (
     FROM_SMALL,
     FROM_SMALL_SQUARED,
@@ -190,7 +197,7 @@ class Owner:
         folder: Path,
         *,
         on_block: Callable[[int, int], None] | None = None,
-    ) -> Description:
+    ) -> DatabaseIndex:
         """Encrypt records with their payloads into a new folder.
 
         Args:   records: (records, dim) unit vectors; a mapped file will do. payloads: (records, `PAYLOAD`) integers;
@@ -216,7 +223,7 @@ class Owner:
             cells = np.random.default_rng(np.frombuffer(os.urandom(32), dtype=np.uint64)).permutation(count)
             blocks = self._write_records(records, cells, layout, folder / RECORDS, on_block)
             sizes = self._write_payloads(payloads, cells, layout, folder / PAYLOADS)
-            made = Description(layout, self.small.modulus, tuple(blocks), *sizes)
+            made = DatabaseIndex(layout, self.small.modulus, tuple(blocks), *sizes)
             write_atomic(folder / INDEX, made.to_json().encode())
         except BaseException:
             for name in (RECORDS, PAYLOADS):
@@ -240,7 +247,7 @@ class Owner:
         layout: Layout,
         path: Path,
         on_block: Callable[[int, int], None] | None,
-    ) -> list[Block]:
+    ) -> list[RecordBlock]:
         n, blocks = layout.small_dim, []
         words = np.empty(layout.dim * n, dtype=np.uint64)
         with os_errors(path), path.open("wb") as file:
@@ -254,7 +261,7 @@ class Owner:
                 coefficients[:, : len(chosen)] = np.rint(values.T * 2.0**RECORD_BITS)
                 with client_errors():
                     seed = self._ring.encrypt_polynomials(self._secret, coefficients.ravel(), words)
-                blocks.append(Block(seed, _engine.ckks_row_checksum(words)))
+                blocks.append(RecordBlock(seed, _engine.ckks_row_checksum(words)))
                 file.write(words.data)
         sync(path)
         return blocks
@@ -303,7 +310,7 @@ class Owner:
         head = QUERY_MAGIC + layout.dim.to_bytes(4, "little") + layout.small_dim.to_bytes(4, "little")
         return head + bytes(seed) + words.astype("<u8").tobytes()
 
-    def decrypt(self, result: bytes, layout: Layout) -> Found:
+    def decrypt(self, result: bytes, layout: Layout) -> Matches:
         """The matches of a result with payloads.
 
         Raises: PenstockError: not a whole result, or of other keys.

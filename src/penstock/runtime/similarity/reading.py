@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from penstock.base.system.files import os_errors
 from penstock.program.database.similarity.scheme import COLUMNS
-from penstock.runtime.similarity.files import PAYLOADS, RECORDS, DatabaseDamaged, Description, block_bytes, checked
+from penstock.runtime.similarity.files import PAYLOADS, RECORDS, DatabaseDamaged, DatabaseIndex, block_bytes, checked
 from penstock.runtime.similarity.memory import SearchPlan
 
 Item = TypeVar("Item")
@@ -72,7 +72,7 @@ class DatabaseReader:
             cache stays there.
     """
 
-    def __init__(self, folder: Path, described: Description, plan: SearchPlan, *, direct: bool) -> None:
+    def __init__(self, folder: Path, described: DatabaseIndex, plan: SearchPlan, *, direct: bool) -> None:
         self.folder, self.described, self.plan = folder, described, plan
         self.read_bytes = 0
         self.direct = direct

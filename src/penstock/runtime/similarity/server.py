@@ -30,7 +30,7 @@ from penstock.runtime.native.keys import KeysOnDisk, KeyTraffic
 from penstock.runtime.native.memory import peak_resident_bytes
 from penstock.runtime.native.prepared import highest_limbs
 from penstock.runtime.similarity.files import read_description, read_template
-from penstock.runtime.similarity.memory import KEPT, OPTION, Asked, SearchPlan, plan_search
+from penstock.runtime.similarity.memory import KEPT, OPTION, AskedSearch, SearchPlan, plan_search
 from penstock.runtime.similarity.reading import DatabaseReader
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.schema import Trace, TraceMeta
@@ -44,7 +44,7 @@ _PAGE_BYTES = 4096
 
 
 @dataclass(slots=True)
-class Answer:
+class SearchAnswer:
     """The result of one search, and its cost."""
 
     content: bytes
@@ -138,14 +138,14 @@ class Server:
 
     def answer(
         self, query: bytes, *, count_only: bool = False, on_step: Callable[[str, float], None] | None = None
-    ) -> Answer:
+    ) -> SearchAnswer:
         """Search.
 
         Args:   query: of `Owner.encrypt_query`. on_step: called after each step with its name and seconds.
         Raises: UsageError: a query of another dimension, or no bytes; PenstockError: not a whole query.
         """
         check_bytes(query, "the query")
-        result = Answer(b"")
+        result = SearchAnswer(b"")
 
         @contextmanager
         def step(name: str) -> Iterator[None]:
@@ -192,7 +192,7 @@ class Server:
         """
         if count_only not in self._plans:
             contexts = (self._context, self._small, self._scanning)
-            asked = Asked(
+            asked = AskedSearch(
                 params=self.params,
                 layout=self.layout,
                 payload_bytes=self.described.payload_bytes,
@@ -276,7 +276,7 @@ class Server:
         packed: list[_engine.CkksCiphertext],
         count_only: bool,
         reader: DatabaseReader,
-        result: Answer,
+        result: SearchAnswer,
     ) -> list[bytes]:
         assert result.plan is not None
         engine = EngineHere(self.params, self._context, keys, vector_bytes=result.plan.vector_bytes)

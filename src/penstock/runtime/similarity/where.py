@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.base.types import Row
-from penstock.runtime.similarity.server import Answer
+from penstock.runtime.similarity.server import SearchAnswer
 from penstock.scheme.traces.schema import Trace
 
 COMPARE = "compare and select"
@@ -20,7 +20,7 @@ PARTS = {
 REST = "between operations"
 
 
-def where(answer: Answer) -> Row:
+def where(answer: SearchAnswer) -> Row:
     """Seconds by part, measured, and bytes that were read and returned.
 
     The parts of the large ring are the times of their operations; the rest of that step is `REST`: reading payloads,

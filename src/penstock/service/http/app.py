@@ -42,13 +42,13 @@ Sha256 = Annotated[str, StringConstraints(pattern=SHA256)]
 Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
-class Form(BaseModel):
+class RequestForm(BaseModel):
     """A body."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class UploadForm(Form):
+class UploadForm(RequestForm):
     """What will be sent."""
 
     kind: Literal["package", "key", "input", "ciphertext"] = Field(
@@ -64,14 +64,14 @@ class UploadForm(Form):
     )
 
 
-class ProgramForm(Form):
+class ProgramForm(RequestForm):
     """A package to deploy."""
 
     name: Name
     package: Sha256
 
 
-class JobForm(Form):
+class JobForm(RequestForm):
     """A job. The same identity with the same content is the same job."""
 
     job: Name = Field(description="The client's own identity of this job.")
@@ -84,19 +84,19 @@ class JobForm(Form):
     deadline_s: float | None = Field(default=None, gt=0, le=1e8, allow_inf_nan=False, description="From submission.")
 
 
-class WorkForm(Form):
+class WorkForm(RequestForm):
     """Whether jobs may begin."""
 
     paused: bool
 
 
-class TenantForm(Form):
+class TenantForm(RequestForm):
     """A new tenant."""
 
     tenant: Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
-class TokenForm(Form):
+class TokenForm(RequestForm):
     """A new token."""
 
     scopes: list[Literal["deploy", "keys", "run", "read"]] = Field(min_length=1, max_length=4)
@@ -105,7 +105,7 @@ class TokenForm(Form):
     )
 
 
-class RotationForm(Form):
+class RotationForm(RequestForm):
     """How long the old token still works."""
 
     overlap_s: float = Field(default=0.0, ge=0, le=1e8, allow_inf_nan=False)

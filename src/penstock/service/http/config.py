@@ -38,20 +38,20 @@ Rate = Annotated[float, _quantity(parse_rate)]
 Seconds = Annotated[float, _quantity(parse_seconds)]
 
 
-class Table(Strict):
+class ServeTable(Strict):
     """A table of the file."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class TlsSpec(Table):
+class TlsSpec(ServeTable):
     """Files in PEM."""
 
     certificate: str
     key: str
 
 
-class Limits(Table):
+class ServeLimits(ServeTable):
     """Bounds for each tenant, and for the server: bytes, seconds and counts."""
 
     tenant_bytes: Size = parse_bytes("100 GB")
@@ -73,7 +73,7 @@ class Limits(Table):
     examine_bytes: Size = parse_bytes("4 GB")
 
 
-class Retention(Table):
+class Retention(ServeTable):
     """How long things stay, in seconds."""
 
     uploads_s: Seconds = Field(default=parse_seconds("24 h"), alias="uploads")
@@ -82,7 +82,7 @@ class Retention(Table):
     jobs_s: Seconds = Field(default=parse_seconds("168 h"), alias="jobs")
 
 
-class Work(Table):
+class WorkSpec(ServeTable):
     """The processes that compute."""
 
     abreast: int = Field(default=1, ge=1)
@@ -112,7 +112,7 @@ class Work(Table):
         return self.key_bytes // (self.workers if self.isolation == "process" else 1)
 
 
-class ServeSpec(Table):
+class ServeSpec(ServeTable):
     """A serve.toml."""
 
     folder: str
@@ -120,9 +120,9 @@ class ServeSpec(Table):
     admin: str = "127.0.0.1:8701"
     database: str = ""
     tls: TlsSpec | None = None
-    limits: Limits = Limits()
+    limits: ServeLimits = ServeLimits()
     retention: Retention = Retention()
-    work: Work = Work()
+    work: WorkSpec = WorkSpec()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +136,9 @@ class Config:
     """A URL of SQLAlchemy."""
     certificate: Path | None
     key: Path | None
-    limits: Limits
+    limits: ServeLimits
     retention: Retention
-    work: Work
+    work: WorkSpec
     first_tenant: str | None = None
     """A tenant that is made with a token where the state is new."""
 

@@ -32,10 +32,10 @@ from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.programs import Programs
-from penstock.service.http.state import OPEN_STATES, State
+from penstock.service.http.state import OPEN_STATES, ServiceState
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
-from penstock.service.work.messages import EXPIRED, JobFigures, JobSpec, Refused
+from penstock.service.work.messages import EXPIRED, AdmissionRefused, JobFigures, JobSpec
 from penstock.service.work.pool import WorkerPool
 
 MOST_ATTEMPTS = 3
@@ -70,7 +70,7 @@ class Jobs:
     def __init__(
         self,
         config: Config,
-        state: State,
+        state: ServiceState,
         files: Files,
         keys: Keys,
         programs: Programs,
@@ -260,7 +260,7 @@ class Jobs:
             return
         try:
             self.pool.submit(self._spec(row))
-        except Refused:
+        except AdmissionRefused:
             self._submit_later(job)
         except (Problem, UsageError) as error:
             if isinstance(error, Problem) and error.status >= 500:
@@ -334,7 +334,7 @@ class Jobs:
             self.pool.submit(spec)
         except (PenstockError, OSError) as error:
             self._take_back(row)
-            if isinstance(error, Refused | UsageError):
+            if isinstance(error, AdmissionRefused | UsageError):
                 raise _refusal(error) from error
             raise
         # It computes already; the answer waits for the disk.
@@ -522,9 +522,9 @@ def _file_of(number: int) -> str:
     return f"{number:04}.ciphertext"
 
 
-def _refusal(error: Refused | UsageError) -> Problem:
+def _refusal(error: AdmissionRefused | UsageError) -> Problem:
     """The answer where the pool does not take a job."""
-    if isinstance(error, Refused):
+    if isinstance(error, AdmissionRefused):
         return Problem(
             429, error.why, remedy="come again when the answer says", kind="admission",
             retry_after_s=error.retry_after_s,

@@ -14,7 +14,7 @@ from penstock.errors import KeyDamaged, KeyRefused, PenstockError, StoreUnusable
 from penstock.runtime.keystore import KeyStore, StoredKey, is_segment, parameter_digest
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.http.problems import Problem, no_such, problem_of
-from penstock.service.http.state import State
+from penstock.service.http.state import ServiceState
 
 _TRIES, _PAUSE_S = 20, 0.1
 """A worker that opens the store keeps it from being changed for a moment."""
@@ -23,7 +23,7 @@ _TRIES, _PAUSE_S = 20, 0.1
 class Keys:
     """The keys of all tenants in one store."""
 
-    def __init__(self, store: KeyStore, state: State) -> None:
+    def __init__(self, store: KeyStore, state: ServiceState) -> None:
         self._store, self._state = store, state
         self._used: dict[str, int] = {}
         self._there: dict[tuple[str, str], list[StoredKey]] = {}

@@ -16,11 +16,11 @@ from functools import partial
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.service.http.config import Limits
+from penstock.service.http.config import ServeLimits
 from penstock.service.http.logs import Log
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
-from penstock.service.http.state import State
+from penstock.service.http.state import ServiceState
 from penstock.service.http.tokens import ADMIN, Caller
 
 OPEN_PATHS = ("/v1/health", "/v1/ready", "/openapi.json")
@@ -131,7 +131,7 @@ class Gate:
     """
 
     def __init__(
-        self, app: ASGIApp, state: State, limits: Limits, metrics: Metrics, log: Log, *, admin: bool = False
+        self, app: ASGIApp, state: ServiceState, limits: ServeLimits, metrics: Metrics, log: Log, *, admin: bool = False
     ) -> None:
         self._app, self._state, self._limits = app, state, limits
         self._metrics, self._log, self._admin = metrics, log, admin
@@ -245,7 +245,7 @@ class Gate:
 class _Request:
     """One request on its way through the gate."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: ServeLimits) -> None:
         is_upload = scope["method"] == "PUT" and scope["path"].startswith("/v1/uploads/")
         most = limits.upload_bytes if is_upload else BODY_BYTES
         self.body = Body(receive, most, limits.slowest_bytes_per_s)

@@ -12,7 +12,7 @@ from penstock.base.system.workers import python_module
 from penstock.base.types import Row, Rows
 from penstock.service.http.config import Config
 from penstock.service.http.problems import Problem, no_such
-from penstock.service.http.state import State
+from penstock.service.http.state import ServiceState
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
 
@@ -23,7 +23,7 @@ MOST_EXAMINATIONS = 4
 class Programs:
     """The programs of all tenants."""
 
-    def __init__(self, config: Config, state: State, files: Files) -> None:
+    def __init__(self, config: Config, state: ServiceState, files: Files) -> None:
         self._limits, self._machine, self._key_bytes = config.limits, config.work.machine, config.work.worker_key_bytes
         self._state, self._files = state, files
         self._turn, self._places = threading.Lock(), threading.BoundedSemaphore(MOST_EXAMINATIONS)

@@ -28,7 +28,7 @@ GRACE_S = 5
 _ANOTHER = "name another one, or 0 for any"
 
 
-class _Server(uvicorn.Server):
+class _SignalFreeServer(uvicorn.Server):
     """A server that leaves signals to `serve`."""
 
     @contextlib.contextmanager
@@ -80,7 +80,7 @@ async def _serve(service: Service, sockets: list[socket.socket], say: Callable[[
     if config.certificate is not None and config.key is not None:
         tls = {"ssl_certfile": str(config.certificate), "ssl_keyfile": str(config.key)}
     more: Row = {"grace_s": GRACE_S, "log_level": "critical", "proxy_headers": False, **tls}
-    servers = [_Server(settings(app, notices, config.limits.connections, **more)) for app in apps]
+    servers = [_SignalFreeServer(settings(app, notices, config.limits.connections, **more)) for app in apps]
     service.drain_asked = lambda: loop.call_soon_threadsafe(asked.set)
 
     def signalled() -> None:

@@ -15,9 +15,9 @@ from penstock.service.http.keys import Keys
 from penstock.service.http.logs import Log
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.programs import Programs
-from penstock.service.http.state import State
+from penstock.service.http.state import ServiceState
 from penstock.service.http.tokens import ADMIN, SCOPES, Caller, NewToken, new_token
-from penstock.service.http.uploads import Files, Uploads
+from penstock.service.http.uploads import Files, UnfinishedUploads
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import WorkerSettings
 from penstock.service.work.order import Order
@@ -65,12 +65,12 @@ class Service:
     def __init__(self, config: Config, log: Log, make_pool: Callable[[Config, Jobs], WorkerPool] = pool_of) -> None:
         self.config, self.log, self.metrics = config, log, Metrics()
         config.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.state = State(config.database)
+        self.state = ServiceState(config.database)
         self.files = Files(config.folder)
         # Workers confine themselves to it when they start.
         self.files.tenants.mkdir(exist_ok=True, mode=0o700)
         self.keys = Keys(KeyStore(self.files.store), self.state)
-        self.uploads = Uploads(config, self.state, self.files, self.keys, self.metrics)
+        self.uploads = UnfinishedUploads(config, self.state, self.files, self.keys, self.metrics)
         self.programs = Programs(config, self.state, self.files)
         self.jobs = Jobs(config, self.state, self.files, self.keys, self.programs, self.metrics, make_pool)
         self._ended = threading.Event()

@@ -112,7 +112,7 @@ class StateUnusable(PenstockError):
     """The database cannot be used: its server is gone, or its tables are of another version."""
 
 
-class State:
+class ServiceState:
     """The state. Thread safe.
 
     Args:   url: of SQLAlchemy; clock: seconds since 1970.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from penstock.base.types import Row
 from penstock.scheme.traces.perfetto import DEFAULT_EVENTS, Lane, Timeline
-from penstock.service.work.record import JobRecord, ReadRecord, Record, Sample
+from penstock.service.work.record import JobRecord, PoolSample, ReadRecord, Record
 
 MOST_LANES = 64
 """Of things that overlap: further ones are left out, and counted."""
@@ -143,7 +143,7 @@ class _Drawing:
             self._slice(lane, read.key, read.began_s, read.ended_s, "key read", args)
         self.reads_left_out = sum(free.left_out for free in lanes.values())
 
-    def samples(self, samples: Iterable[Sample]) -> None:
+    def samples(self, samples: Iterable[PoolSample]) -> None:
         """The counters."""
         for sample in samples:
             at_s = sample.at_s - self._begin_s

@@ -23,7 +23,7 @@ from penstock.service.http.config import Config
 from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import Problem, no_such
-from penstock.service.http.state import State
+from penstock.service.http.state import ServiceState
 from penstock.service.http.tokens import Caller
 
 KINDS = {"package": "deploy", "key": "keys", "input": "run", "ciphertext": "run"}
@@ -97,10 +97,10 @@ class Files:
         shutil.rmtree(self.tenants / tenant, ignore_errors=True)
 
 
-class Uploads:
+class UnfinishedUploads:
     """The unfinished uploads of all tenants."""
 
-    def __init__(self, config: Config, state: State, files: Files, keys: Keys, metrics: Metrics) -> None:
+    def __init__(self, config: Config, state: ServiceState, files: Files, keys: Keys, metrics: Metrics) -> None:
         self._limits, self._kept = config.limits, config.retention
         self._state, self._files, self._keys, self._metrics = state, files, keys, metrics
         self._digests: OrderedDict[str, tuple[hashlib._Hash, int]] = OrderedDict()

@@ -39,7 +39,7 @@ class _Job:
     """As the service described it."""
 
 
-class Load:
+class ServiceLoad:
     """A load on a service.
 
     Args:   most_open: jobs in flight; an arrival above them is counted as unsent. results: fetch the outputs, too.

@@ -24,7 +24,7 @@ class Tenant:
     """Name -> file with a ciphertext, as 'penstock client submit --prepare' writes it."""
 
 
-class _Tenant(Strict):
+class _TenantSpec(Strict):
     """As the file has it."""
 
     name: str
@@ -34,7 +34,7 @@ class _Tenant(Strict):
 
 
 class _Tenants(Strict):
-    tenant: list[_Tenant] = Field(min_length=1)
+    tenant: list[_TenantSpec] = Field(min_length=1)
 
 
 def read_tenants(path: Path) -> list[Tenant]:

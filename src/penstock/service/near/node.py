@@ -62,7 +62,7 @@ class NodeOptions:
 
 
 @dataclass(slots=True)
-class Served:
+class NodeCounts:
     """Counts since the node was made."""
 
     clients: int = 0
@@ -103,7 +103,7 @@ class KeyNode:
                 f"a budget of {options.budget_bytes} bytes holds no key of set '{params.name}', which has "
                 f"{params.key_bytes()}: raise it"
             )
-        self.params, self.options, self.served = params, options, Served()
+        self.params, self.options, self.served = params, options, NodeCounts()
         self._secret = checked_secret(secret)
         self._digest = parameter_digest(params)
         self._engine = make_context(params, options.threads, options.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.errors import UsageError
-from penstock.service.work.messages import Refused
+from penstock.service.work.messages import AdmissionRefused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Limits:
         """Let a job in, of `job_s` predicted seconds and so many bytes.
 
         Args:   jobs: waiting and running. backlog_s: their predicted seconds.
-        Raises: Refused: come back when there is room again. UsageError: it never fits.
+        Raises: AdmissionRefused: come back when there is room again. UsageError: it never fits.
         """
         if self.memory_bytes is not None and memory_bytes > self.memory_bytes:
             raise UsageError(
@@ -30,13 +30,13 @@ class Limits:
                 "program"
             )
         if is_draining:
-            raise Refused(max(30.0, backlog_s), "the service is about to stop and takes no more jobs")
+            raise AdmissionRefused(max(30.0, backlog_s), "the service is about to stop and takes no more jobs")
         if jobs >= self.jobs:
             over_s = (jobs - self.jobs + 1) * backlog_s / jobs if jobs else 0.0
-            raise Refused(max(1.0, over_s), f"{jobs} jobs wait, the most there may be")
+            raise AdmissionRefused(max(1.0, over_s), f"{jobs} jobs wait, the most there may be")
         # The first one is taken, however long it is.
         over_s = backlog_s + job_s - self.backlog_s
         if jobs and over_s > 0:
-            raise Refused(
+            raise AdmissionRefused(
                 over_s, f"{backlog_s:.1f} s of work wait, and with this job they would exceed {self.backlog_s:.1f} s"
             )

@@ -26,7 +26,7 @@ from penstock.runtime.native.engine import make_context
 from penstock.runtime.native.keys import SessionKeys
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.work.messages import COUNTERS, Channel, JobFigures, JobSpec, WorkerSettings, content_of
-from penstock.service.work.programs import Program, compile_planned, names_of, parameter_name, plan_program
+from penstock.service.work.programs import WorkerProgram, compile_planned, names_of, parameter_name, plan_program
 from penstock.service.work.record import SHORTEST_WAIT_S, JobTimes, merged
 
 _MORE_INPUT = 65536
@@ -62,7 +62,7 @@ class Computer:
             prefetch_uses=64 if settings.policy == "future" else 0,
             floor_bytes=settings.floor_bytes,
         )
-        self._programs: OrderedDict[tuple[FileState, int], Program] = OrderedDict()
+        self._programs: OrderedDict[tuple[FileState, int], WorkerProgram] = OrderedDict()
         self._names: OrderedDict[tuple[str, str | None, tuple[FileState, int]], dict[str, KeyName]] = OrderedDict()
         """Tenant, pair and program -> the names of keys that were all there."""
         self._compiling = threading.Lock()
@@ -276,7 +276,7 @@ class Computer:
         """The identity of a compiled program: its package, and the key budget of its plan."""
         return _state(spec.package), spec.planned_key_bytes or self.settings.budget_bytes
 
-    def _program(self, spec: JobSpec, contexts: dict[Hashable, _engine.CkksContext]) -> Program:
+    def _program(self, spec: JobSpec, contexts: dict[Hashable, _engine.CkksContext]) -> WorkerProgram:
         with os_errors(spec.package, "read"):
             state = self._name(spec)
         with self._compiling:
@@ -295,7 +295,7 @@ class Computer:
                     self._programs.popitem(last=False)
             return known
 
-    def _uses(self, spec: JobSpec, program: Program) -> list[KeyUse]:
+    def _uses(self, spec: JobSpec, program: WorkerProgram) -> list[KeyUse]:
         """The job's key uses, with names of the tenant's pair; every key is there with enough limbs.
 
         Keys that were all there for an earlier job of the tenant are not looked up again: a session refuses one that is
@@ -322,7 +322,7 @@ class Computer:
 class _Inputs:
     """The inputs of a job, read when they are used."""
 
-    def __init__(self, spec: JobSpec, program: Program) -> None:
+    def __init__(self, spec: JobSpec, program: WorkerProgram) -> None:
         params = program.planned.package.params
         self._paths = [spec.inputs[name] for name in program.inputs]
         self._names, self._tag = program.inputs, spec.secret_tag

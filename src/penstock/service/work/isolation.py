@@ -160,10 +160,10 @@ def _seccomp(library: ctypes.CDLL) -> str:
     program = _filter(machine, {**_DENIED[machine], **_DENIED_EVERYWHERE})
     content = ctypes.create_string_buffer(program, len(program))
 
-    class Program(ctypes.Structure):
+    class FilterProgram(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
-    given = Program(len(program) // 8, ctypes.addressof(content))
+    given = FilterProgram(len(program) // 8, ctypes.addressof(content))
     if library.syscall(_SECCOMP[machine], _SET_MODE_FILTER, _TSYNC, ctypes.byref(given)):
         return _why("seccomp")
     return f"in force: {len(_DENIED[machine]) + len(_DENIED_EVERYWHERE)} calls refused"

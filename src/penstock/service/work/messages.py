@@ -134,7 +134,7 @@ class JobFigures:
     """Most bytes of the job's values and encoded vectors, each at its most; keys aside."""
 
 
-class Refused(PenstockError):
+class AdmissionRefused(PenstockError):
     """Admission takes no more now. `retry_after_s`: when to come again."""
 
     def __init__(self, retry_after_s: float, why: str) -> None:

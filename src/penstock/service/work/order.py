@@ -30,7 +30,7 @@ class Order(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class OrderRule:
     """The weights."""
 
     read_bytes_per_s: float = 1.5e9
@@ -48,7 +48,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class WaitingJob:
     """A waiting job."""
 
     number: int
@@ -69,9 +69,9 @@ class Candidate:
 
 
 def choose(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[WaitingJob],
     ahead_s: Mapping[str, float],
-    rule: Rule,
+    rule: OrderRule,
     order: Order = Order.WEIGHED,
     *,
     since_overdue: int = 0,
@@ -95,7 +95,7 @@ def choose(
 
 
 def rank(
-    candidate: Candidate, ahead_s: Mapping[str, float], rule: Rule, order: Order = Order.WEIGHED
+    candidate: WaitingJob, ahead_s: Mapping[str, float], rule: OrderRule, order: Order = Order.WEIGHED
 ) -> tuple[int, int, float, int]:
     """The least goes first."""
     if order is Order.LOCALITY:
@@ -106,7 +106,7 @@ def rank(
     return -candidate.priority, 1, cost_s(candidate, ahead_s, rule), candidate.number
 
 
-def cost_s(candidate: Candidate, ahead_s: Mapping[str, float], rule: Rule) -> float:
+def cost_s(candidate: WaitingJob, ahead_s: Mapping[str, float], rule: OrderRule) -> float:
     """Seconds of reading, less a share of the waiting, plus the tenant's lead beyond what pays for reading its keys.
 
     The lead is limited to what leaves the share of waiting 1 / `most_slowed` of itself.

@@ -21,8 +21,8 @@ from penstock.base.system.workers import interrupts_held, python_module
 from penstock.errors import UsageError
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import COUNTERS, EXPIRED, Channel, JobFigures, JobSpec, WorkerSettings
-from penstock.service.work.order import Order, Rule
-from penstock.service.work.record import MOST_JOBS, JobRecord, JobTimes, ReadRecord, Record, Sample
+from penstock.service.work.order import Order, OrderRule
+from penstock.service.work.record import MOST_JOBS, JobRecord, JobTimes, PoolSample, ReadRecord, Record
 from penstock.service.work.waiting import Entry, Queue
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class WorkerPool:
         max_workers: int = 4,
         idle_s: float = 60.0,
         order: Order = Order.WEIGHED,
-        rule: Rule | None = None,
+        rule: OrderRule | None = None,
         coming: int = COMING,
         remembered: int = MOST_JOBS,
     ) -> None:
@@ -144,7 +144,7 @@ class WorkerPool:
         self._idle_s, self._most_coming = idle_s, coming
         self._on_started, self._on_done, self._on_failed = on_started, on_done, on_failed
         self._lock = threading.Condition()
-        self._queue = Queue(Order(order), rule or Rule())
+        self._queue = Queue(Order(order), rule or OrderRule())
         self._workers: dict[str, WorkerProcess] = {}
         """By tenant; of all tenants under ``."""
         self._past_peak = 0
@@ -170,7 +170,7 @@ class WorkerPool:
                 self._thread.start()
 
     def submit(self, job: JobSpec) -> None:
-        """Take a job. Raises: Refused, UsageError; then nothing of it is kept."""
+        """Take a job. Raises: AdmissionRefused, UsageError; then nothing of it is kept."""
         with self._lock:
             if job.job in self._queue:
                 raise UsageError(f"job {job.job} is here already: each has an identity of its own")
@@ -442,7 +442,7 @@ class WorkerPool:
     def _sample(self) -> None:
         running, read = len(self._queue.running()), self._counters()["read_bytes"]
         waiting = len(self._queue) - running
-        self._record.sample(Sample(time.monotonic(), waiting, running, self._resident_bytes(), read))
+        self._record.sample(PoolSample(time.monotonic(), waiting, running, self._resident_bytes(), read))
 
     def _fits(self, running: Sequence[Entry], entry: Entry) -> bool:
         """Whether its memory fits beside the running jobs'."""

@@ -80,7 +80,7 @@ def plan_program(path: Path, key_budget_bytes: int) -> Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class WorkerProgram:
     """A compiled package. Many jobs may run it at once."""
 
     planned: Planned
@@ -96,7 +96,7 @@ def parameter_name(params: CkksParameters) -> Hashable:
     return parameter_digest(params), params.scaling, params.scale_bits
 
 
-def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int) -> Program:
+def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int) -> WorkerProgram:
     """The tasks of a planned package. Raises: UsageError: it makes an output twice."""
     package, params = planned.package, planned.params
     blank = {vector.name: np.zeros(vector.length) for vector in package.inputs}
@@ -106,7 +106,7 @@ def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int
     outputs = _named(package, Verb.OUTPUT, [vector.name for vector in package.outputs])
     if len(set(outputs)) < len(outputs):
         raise UsageError(f"'{package.name}' makes an output twice: a service gives each once")
-    return Program(
+    return WorkerProgram(
         planned=planned,
         compiled=compiled,
         lanes=choose_lanes(compiled, trace, threads, keys_in_order=True),
@@ -116,7 +116,7 @@ def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int
 
 
 def names_of(
-    store: KeyStore, tenant: str, program: Program, secret_tag: str | None
+    store: KeyStore, tenant: str, program: WorkerProgram, secret_tag: str | None
 ) -> tuple[dict[str, KeyName], list[str]]:
     """The names of a program's keys in a store, and in words the keys that are lacking or have too few limbs.
 

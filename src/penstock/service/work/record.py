@@ -79,7 +79,7 @@ class ReadRecord(NamedTuple):
     ended_s: float
 
 
-class Sample(NamedTuple):
+class PoolSample(NamedTuple):
     """Figures of a moment. Bytes are as the workers said last."""
 
     at_s: float
@@ -97,9 +97,9 @@ class Record:
     jobs: deque[JobRecord] = field(default_factory=partial(deque, maxlen=MOST_JOBS))
     """In the order in which they ended."""
     reads: deque[ReadRecord] = field(default_factory=partial(deque, maxlen=MOST_READS))
-    samples: deque[Sample] = field(default_factory=partial(deque, maxlen=MOST_SAMPLES))
+    samples: deque[PoolSample] = field(default_factory=partial(deque, maxlen=MOST_SAMPLES))
 
-    def sample(self, now: Sample) -> None:
+    def sample(self, now: PoolSample) -> None:
         """Keep a sample that says something new, not too soon after the last one."""
         last = self.samples[-1] if self.samples else None
         if last is None or (last[1:] != now[1:] and now.at_s - last.at_s >= SAMPLE_S):

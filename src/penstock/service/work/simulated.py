@@ -19,12 +19,12 @@ from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Lru, Optimal
 from penstock.scheme.play.hierarchy import Mode, Pace, Prefetch, Rates, play_many, replay
 from penstock.service.work.messages import JobFigures, JobSpec
-from penstock.service.work.order import Order, Rule
+from penstock.service.work.order import Order, OrderRule
 from penstock.service.work.waiting import Queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ProgramKind:
     """A program."""
 
     compute_s: float
@@ -33,7 +33,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class JobArrival:
     """A job."""
 
     at_s: float
@@ -42,7 +42,7 @@ class Arrival:
 
 
 @dataclass(slots=True, kw_only=True)
-class Played:
+class PlayedQueue:
     """What became of the jobs."""
 
     total_s: float = 0.0
@@ -93,14 +93,14 @@ class Residents:
 
 
 def play(
-    arrivals: Sequence[Arrival],
-    kinds: Mapping[str, Kind],
+    arrivals: Sequence[JobArrival],
+    kinds: Mapping[str, ProgramKind],
     budget_bytes: int,
     *,
     order: Order,
     known_plan: bool,
-    rule: Rule,
-) -> Played:
+    rule: OrderRule,
+) -> PlayedQueue:
     """Run all jobs.
 
     >>> kinds = {"one": Kind(compute_s=1, key_bytes={"relin": 4})}
@@ -108,7 +108,7 @@ def play(
     >>> play(jobs, kinds, 4, order=Order.LOCALITY, known_plan=False, rule=Rule()).order
     [0, 2, 1, 3]
     """
-    queue, held, played = Queue(order, rule), Residents(budget_bytes), Played(latencies_s=[0.0] * len(arrivals))
+    queue, held, played = Queue(order, rule), Residents(budget_bytes), PlayedQueue(latencies_s=[0.0] * len(arrivals))
     for name, kind in kinds.items():
         queue.learn(name, dict(kind.key_bytes))
     now, arrived = 0.0, 0
@@ -148,7 +148,7 @@ def play(
     return played
 
 
-def _spec(number: int, arrival: Arrival) -> JobSpec:
+def _spec(number: int, arrival: JobArrival) -> JobSpec:
     files: dict[str, Path] = {}
     package = Path(arrival.kind)
     return JobSpec(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.service.work.messages import JobFigures, JobSpec, content_of
-from penstock.service.work.order import Candidate, Order, Rule, Shares, choose, rank
+from penstock.service.work.order import Order, OrderRule, Shares, WaitingJob, choose, rank
 
 if TYPE_CHECKING:
     from penstock.base.types import Row
@@ -61,7 +61,7 @@ class Entry:
 class Queue:
     """Not thread safe."""
 
-    def __init__(self, order: Order, rule: Rule) -> None:
+    def __init__(self, order: Order, rule: OrderRule) -> None:
         self._order, self._rule = order, rule
         self._entries: dict[str, Entry] = {}
         self._running: dict[str, Entry] = {}
@@ -153,11 +153,11 @@ class Queue:
         """Predicted seconds of all jobs, one after another, their keys in memory."""
         return sum(self._compute_s.get(entry.content, entry.spec.compute_s) for entry in self._entries.values())
 
-    def candidate(self, entry: Entry, residents: Residents, now: float) -> Candidate:
+    def candidate(self, entry: Entry, residents: Residents, now: float) -> WaitingJob:
         """A waiting job as the order sees it."""
         spec = entry.spec
         key_bytes, missing = self._key_bytes(entry, residents.get(spec.tenant, {}))
-        return Candidate(
+        return WaitingJob(
             number=entry.number,
             tenant=spec.tenant,
             waited_s=now - entry.submitted_s,

@@ -76,7 +76,7 @@ def command(
       penstock load --service http://127.0.0.1:8700 --tenants tenants.toml --arrivals arrivals.csv --rows jobs.jsonl
     """
     from penstock.service.load.arrivals import arrivals_at, read_arrivals
-    from penstock.service.load.drive import Load
+    from penstock.service.load.drive import ServiceLoad
     from penstock.service.load.report import by, summary
     from penstock.service.load.tenants import read_tenants
 
@@ -94,7 +94,7 @@ def command(
             asked["rate"], duration_s, asked["burst"], tenants=len(tenants), zipf=asked["zipf"], seed=asked["seed"]
         )
     how = {name: asked[name] for name in ("most_open", "results", "senders")}
-    load = Load(service, tenants, ca=ca, deadline_s=deadline_s, **how)
+    load = ServiceLoad(service, tenants, ca=ca, deadline_s=deadline_s, **how)
     took_s = _played(load, arrivals, quiet)
     jobs = sorted(load.rows, key=lambda job: job.due_s)
     if rows is not None:

@@ -48,7 +48,7 @@ def comparison() -> CompositeSign:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class BucketTable:
     """One table of sums: a bucket lies at each slot whose three bits at the stride are 0, and its columns one stride
     apart."""
 
@@ -96,17 +96,17 @@ class Selection:
         """Pairs of tables, each in one ciphertext: a second one where there is more than one score ciphertext."""
         return 1 if self.scores == 1 else 2
 
-    def tables(self, variant: int) -> tuple[Table, Table]:
+    def tables(self, variant: int) -> tuple[BucketTable, BucketTable]:
         """The two tables of a variant."""
         first, second = (max(1, stride * self.slots >> 15) for stride in STRIDES[variant])
-        return Table(first, second, is_second=False), Table(second, first, is_second=True)
+        return BucketTable(first, second, is_second=False), BucketTable(second, first, is_second=True)
 
     def distance(self, score: int, *, baby: bool = False) -> int:
         """Slots by which a score ciphertext is rotated in the second variant; `baby`: by its own key."""
         return DISTANCE * (score % BABY if baby else score) % self.slots
 
 
-class Comparison:
+class SearchCircuit:
     """The circuit of one search."""
 
     def __init__(self, ev: CircuitEvaluator | ClearEvaluator, layout: Layout) -> None:
@@ -150,7 +150,7 @@ class Comparison:
             for variant in range(self.selection.variants)
         ]
 
-    def _tables(self, sums: list[Ciphertext], tables: tuple[Table, Table]) -> Ciphertext:
+    def _tables(self, sums: list[Ciphertext], tables: tuple[BucketTable, BucketTable]) -> Ciphertext:
         """One result ciphertext, of its columns' sums."""
         ev, slots = self.ev, self.selection.slots
         with ev.scope("tables"):
@@ -165,7 +165,9 @@ class Comparison:
                     parts.append(ev.rotate(self._columns(added, table, summed[moves], "move"), -table.step))
             return ev.add(ev.add(parts[0], parts[1]), parts[2])
 
-    def _columns(self, added: list[Ciphertext], table: Table, buckets: npt.NDArray[np.int64], name: str) -> Ciphertext:
+    def _columns(
+        self, added: list[Ciphertext], table: BucketTable, buckets: npt.NDArray[np.int64], name: str
+    ) -> Ciphertext:
         """The buckets of all columns, one stride apart."""
         ev, mask = self.ev, _mask(self.selection.slots, buckets, f"{table.stride}/{name}")
         total: Ciphertext | None = None

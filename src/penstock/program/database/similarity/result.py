@@ -21,7 +21,7 @@ _TOLERANCE = 1 / 8
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Matches:
     """The matches of one search."""
 
     payloads: npt.NDArray[np.int16]
@@ -59,7 +59,7 @@ def tables_of(selection: Selection, results: Sequence[Complexes]) -> list[Floats
     return made
 
 
-def found_in(tables: Sequence[Floats]) -> Found:
+def found_in(tables: Sequence[Floats]) -> Matches:
     """The matches: records that are alone in a bucket of some table, with a share above 1/2.
 
     A record near the threshold has a share between 0 and 1, and its payload is its sum over its share. Two such
@@ -77,7 +77,7 @@ def found_in(tables: Sequence[Floats]) -> Found:
     for payload in set().union(*shared):
         whole[payload] += sorted(alone[payload] for alone in shared)[-min(2, len(shared))]
     payloads = np.array(sorted(whole.elements()), dtype=np.int16).reshape(-1, PAYLOAD)
-    return Found(payloads, max([len(payloads), *counts]))
+    return Matches(payloads, max([len(payloads), *counts]))
 
 
 def _alone(row: Floats) -> tuple[int, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penstock.program.database.similarity.comparison import Comparison
+from penstock.program.database.similarity.comparison import SearchCircuit
 from penstock.program.database.similarity.scheme import PAYLOAD_LIMBS, Layout
 from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.circuit_evaluator import CircuitEvaluator
@@ -34,7 +34,7 @@ def search(
     Args:   packed: number -> the packed similarities, asked for in order. payloads: (variant, score ciphertext, column)
             -> its payloads.
     """
-    comparison = Comparison(ev, layout)
+    comparison = SearchCircuit(ev, layout)
 
     def matches() -> Iterator[Ciphertext]:
         for number in range(layout.packed):
