@@ -28,8 +28,8 @@ import numpy as np
 
 from penstock.front.hall.queueing import Ended, QueueRun, all_key_bytes, order_of
 from penstock.runtime.keystore import KeyStore
+from penstock.runtime.native.budgets import Beside, KeyReads, ReaderBeside, bytes_per_s, rates_of, timed_reads
 from penstock.runtime.native.play import ReadRates
-from penstock.runtime.native.reads import Beside, KeyReads, ReaderBeside, bytes_per_s, rates_of, timed_reads
 from penstock.service.owners import Owners, PreparedJob
 from penstock.service.tenants import parse_jobs
 from penstock.service.work.messages import WorkerSettings

@@ -262,7 +262,7 @@ def test_the_state_is_there_when_it_is_opened_again(state, url):
 def test_tables_of_another_version_are_refused(state, url):
     from sqlalchemy import update
 
-    from penstock.service.http.state import about
+    from penstock.service.http.tables import about
 
     with state._writing() as connection:
         connection.execute(update(about).values(value="99"))

@@ -22,7 +22,7 @@ from penstock.runtime.keystore.export import RELINEARIZATION, ROTATIONS, export_
 from penstock.runtime.native.client import open_client
 from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.keys import KeysOnDisk
-from penstock.runtime.native.openfhe_encapsulation import encapsulation_keys
+from penstock.runtime.native.openfhe_client import encapsulation_keys
 from penstock.runtime.native.store import add_missing_keys, keys_in_memory
 from penstock.scheme.operations import OpKind
 from penstock.scheme.params import catalogue

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
+from penstock.runtime.native.budgets import Beside
 from penstock.runtime.native.cache import KeyUses
 from penstock.runtime.native.play import PlayedReads, ReadRates, play_reads
-from penstock.runtime.native.reads import Beside
 
 SIZES = (0, 10, 20, 30)
 """Bytes at 0 to 3 limbs."""

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from penstock.errors import BudgetTooSmall
-from penstock.runtime.native.arena import ArenaModel
-from penstock.runtime.native.compiled import Compiled, CompilingEngine, CompilingEvaluator
+from penstock.runtime.native.compiled import ArenaModel, Compiled, CompilingEngine, CompilingEvaluator
 from penstock.runtime.native.lanes import choose_lanes, play
-from penstock.runtime.native.room import Room, share
-from penstock.runtime.native.sharing import Wanted
+from penstock.runtime.native.sharing import Room, Wanted, shared_room
 from penstock.scheme.params import catalogue
 from penstock.scheme.traces.schema import TraceMeta
 
@@ -111,15 +109,15 @@ PARTS = {
 
 
 def test_bytes_go_where_a_byte_saves_most() -> None:
-    room = share(FIXED, PARTS, 165 + 35 + 20 + 30)
+    room = shared_room(FIXED, PARTS, 165 + 35 + 20 + 30)
     assert (room.vector_bytes, room.key_bytes, room.input_bytes) == (40, 40, 5)
     assert room.total_bytes == 250
     assert room.why.startswith("constants 100% in memory")
-    free = share(FIXED, PARTS, None)
+    free = shared_room(FIXED, PARTS, None)
     assert free.total_bytes == 165 + 170
 
 
 def test_too_little_memory_says_how_much_is_needed() -> None:
     with pytest.raises(BudgetTooSmall, match="raise it to 200 bytes or more"):
-        share(FIXED, PARTS, 199)
-    assert share(FIXED, PARTS, 200).total_bytes == 200
+        shared_room(FIXED, PARTS, 199)
+    assert shared_room(FIXED, PARTS, 200).total_bytes == 200

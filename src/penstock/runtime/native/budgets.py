@@ -7,32 +7,27 @@ and overlap are its own (`penstock.runtime.native.play`).
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
+from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.base.types import Row, Rows
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.program import workloads
 from penstock.program.running.reading import resolve
-from penstock.runtime.keystore import KeyStore
+from penstock.runtime.keystore import KeyCache, KeySession, KeyStore, StoredKey, parameter_digest
 from penstock.runtime.native.cache import KeyUses
-from penstock.runtime.native.play import play_reads
+from penstock.runtime.native.play import PlayedReads, ReadRates, play_reads
 from penstock.runtime.native.prepared import KeyPlace, NativeRun
 from penstock.runtime.native.reading import prepared_native
-from penstock.runtime.native.reads import (
-    Beside,
-    KeyReads,
-    ReaderBeside,
-    bytes_per_s,
-    cpu_s_per_byte,
-    rates_of,
-    timed_reads,
-)
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.operations import TO_SPARSE_KEY
 from penstock.scheme.params.ckks import CkksParameters
@@ -41,6 +36,136 @@ from penstock.scheme.play.caches import Belady
 from penstock.scheme.play.hierarchy import Pace, Prefetch, Rates, Result, play_many, replay
 from penstock.scheme.play.price import price_trace
 from penstock.scheme.traces.schema import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyReads:
+    """Loading whole keys one after the other, while nothing computes: rows are read past the page cache or expanded
+    from a seed, and checked."""
+
+    key_s: tuple[float, ...]
+    """Seconds of each."""
+    key_bytes: tuple[int, ...]
+    """Bytes of its rows in memory."""
+    cpu_s: float
+    """Processor time of all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """The same program alone and next to a thread that reads keys without end, and the disk in both cases."""
+
+    alone_s: float
+    """Seconds of computing with all keys in memory."""
+    beside_s: float
+    """The same next to the reading thread."""
+    alone_bytes_per_s: float
+    """Of the disk while nothing computes."""
+    beside_bytes_per_s: float
+    """Of the reading thread."""
+
+    @property
+    def computing_share(self) -> float:
+        """Speed of computing next to the reading thread, relative to its speed otherwise."""
+        return min(1.0, self.alone_s / self.beside_s)
+
+    @property
+    def reading_share(self) -> float:
+        """Rate of reading keys next to the program, relative to its rate otherwise."""
+        return self.beside_bytes_per_s / self.alone_bytes_per_s
+
+
+def timed_reads(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> KeyReads:
+    """Read every key once."""
+    session, known = _session(store, tenant, params), _known(store, tenant, params)
+    ends, used = [time.perf_counter()], time.process_time()
+    for key in keys:
+        session.get(key, known[key].limbs).release()
+        ends.append(time.perf_counter())
+    spent_s = time.process_time() - used
+    sizes = tuple(known[key].bytes_needed[-1] for key in keys)
+    return KeyReads(key_s=tuple(np.diff(ends).tolist()), key_bytes=sizes, cpu_s=spent_s)
+
+
+def bytes_per_s(around: Sequence[KeyReads]) -> float:
+    """The rate of the median key of those read before and after a run: a disk sometimes stalls for longer than many
+    keys take."""
+    return median(
+        size / seconds for reads in around for size, seconds in zip(reads.key_bytes, reads.key_s, strict=True)
+    )
+
+
+def cpu_s_per_byte(around: Sequence[KeyReads]) -> float:
+    """Processor time of loading and checking."""
+    return sum(reads.cpu_s for reads in around) / sum(sum(reads.key_bytes) for reads in around)
+
+
+def rates_of(around: Sequence[KeyReads], beside: Beside) -> ReadRates:
+    """The inputs of a simulation: the disk of these minutes, and the mutual slow-down of reading and computing."""
+    return ReadRates(
+        bytes_per_s=bytes_per_s(around),
+        computing_share=beside.computing_share,
+        reading_share=beside.reading_share,
+    )
+
+
+class ReaderBeside:
+    """A context in which a thread reads keys, one after the other and without end, as the store reads ahead: whole keys
+    past the page cache, every row checked."""
+
+    def __init__(self, store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> None:
+        self._session, self._known, self._keys = _session(store, tenant, params), _known(store, tenant, params), keys
+        self._thread = threading.Thread(target=self._run, name="penstock-beside")
+        self._stop = threading.Event()
+        self._error: PenstockError | None = None
+        self._rates: list[float] = []
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The rate of the middle key so far.
+
+        Raises: PenstockError: no key was read yet.
+        """
+        if not self._rates:
+            raise PenstockError("no key was read while the program computed: take a longer program")
+        return median(self._rates)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                for key in self._keys:
+                    started, stored = time.perf_counter(), self._known[key]
+                    self._session.get(key, stored.limbs).release()
+                    self._rates.append(stored.bytes_needed[-1] / (time.perf_counter() - started))
+                    if self._stop.is_set():
+                        break
+        except PenstockError as error:
+            self._error = error
+
+    def __enter__(self) -> ReaderBeside:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self._error is not None and error is None:
+            raise self._error
+
+
+def _session(store: KeyStore, tenant: str, params: CkksParameters) -> KeySession:
+    """Keys that are never found in memory, as long as more than two are asked for in turn."""
+    cache = KeyCache(store, 2 * params.key_bytes(), policy="lru", prefetch_uses=0)
+    return cache.session(tenant, parameter_digest(params))
+
+
+def _known(store: KeyStore, tenant: str, params: CkksParameters) -> dict[str, StoredKey]:
+    """The keys of the tenant's oldest pair, which a session without a tag reads."""
+    known: dict[str, StoredKey] = {}
+    for key in sorted(store.list_keys(tenant=tenant, digest=parameter_digest(params)), key=lambda key: key.name.pair):
+        known.setdefault(key.name.key, key)
+    return known
+
 
 Floats = npt.NDArray[np.float64]
 
@@ -99,7 +224,7 @@ def study_budgets(
 
     Args:   machine: prices the operations; the time between them is measured, and without a machine the whole time is.
             on_trace: gets the trace of the first run.
-    Raises: as `record_native`; UsageError: a share so small that one key does not fit.
+    Raises: as `run_native`; UsageError: a share so small that one key does not fit.
     """
     _, size_name, params = resolve(name, None, size)
     place = KeyPlace(store=folder)
@@ -119,35 +244,48 @@ def study_budgets(
         "key_bytes": first.traffic.key_bytes,
     }
     uses, accesses = key_uses_of(first, params), key_accesses(first, params)
-    rows = []
-    for share, of_run, around in zip(shares, measured.runs, pairwise(measured.reads[1:-1]), strict=True):
+
+    def row(share: float, of_run: NativeRun, around: Sequence[KeyReads]) -> BudgetRow:
         assert of_run.budget_bytes is not None
         rates = rates_of(around, beside)
         played = play_reads(uses, compute_s, of_run.budget_bytes, rates)
         belady = play_budget(compute_s, accesses, of_run.budget_bytes, rates.bytes_per_s)
-        traffic = of_run.traffic
-        rows.append(
-            BudgetRow(
-                **known,
-                budget_share=share,
-                budget_bytes=of_run.budget_bytes,
-                measured_s=of_run.wall_s,
-                simulated_s=played.total_s,
-                error=played.total_s / of_run.wall_s - 1,
-                belady_s=belady.total_s,
-                measured_wait_s=traffic.wait_s,
-                simulated_wait_s=played.wait_s,
-                measured_read_bytes=traffic.read_bytes + traffic.expanded_bytes,
-                simulated_read_bytes=played.read_bytes,
-                belady_read_bytes=int(belady.io_bytes),
-                read_bytes_per_s=rates.bytes_per_s,
-                computing_share=rates.computing_share,
-                reading_share=rates.reading_share,
-                read_cpu_s_per_byte=cpu_s_per_byte(around),
-                peak_resident_bytes=traffic.peak_resident_bytes,
-            )
-        )
-    return rows
+        return _row(known, share, of_run, played, belady, rates, cpu_s_per_byte(around))
+
+    return [row(*of_budget) for of_budget in zip(shares, measured.runs, pairwise(measured.reads[1:-1]), strict=True)]
+
+
+def _row(
+    known: Row,
+    share: float,
+    run: NativeRun,
+    played: PlayedReads,
+    belady: Result,
+    rates: ReadRates,
+    cpu_s_per_byte: float,
+) -> BudgetRow:
+    """A run under a budget beside its simulations. `known`: the columns that all rows share."""
+    assert run.budget_bytes is not None
+    traffic = run.traffic
+    return BudgetRow(
+        **known,
+        budget_share=share,
+        budget_bytes=run.budget_bytes,
+        measured_s=run.wall_s,
+        simulated_s=played.total_s,
+        error=played.total_s / run.wall_s - 1,
+        belady_s=belady.total_s,
+        measured_wait_s=traffic.wait_s,
+        simulated_wait_s=played.wait_s,
+        measured_read_bytes=traffic.read_bytes + traffic.expanded_bytes,
+        simulated_read_bytes=played.read_bytes,
+        belady_read_bytes=int(belady.io_bytes),
+        read_bytes_per_s=rates.bytes_per_s,
+        computing_share=rates.computing_share,
+        reading_share=rates.reading_share,
+        read_cpu_s_per_byte=cpu_s_per_byte,
+        peak_resident_bytes=traffic.peak_resident_bytes,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

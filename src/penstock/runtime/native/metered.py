@@ -13,8 +13,7 @@ from penstock import _engine
 from penstock.program.evaluator.call import Call, Executed
 from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
-from penstock.runtime.native.arena import ArenaModel
-from penstock.runtime.native.compiled import Compiled, CompilingEngine, CompilingEvaluator, Encoded
+from penstock.runtime.native.compiled import ArenaModel, Compiled, CompilingEngine, CompilingEvaluator, Encoded
 from penstock.runtime.native.work import Work
 from penstock.scheme.params.ckks import CkksParameters
 

@@ -19,20 +19,20 @@ from penstock.runtime.native.compiled import Compiled, CompilingEvaluator, compi
 from penstock.runtime.native.compute import WaitingInputs, WholeOptions, compute_compiled
 from penstock.runtime.native.ends import Ends
 from penstock.runtime.native.inputs import InputTraffic
-from penstock.runtime.native.keys import KeysOnDisk, ProgramKeys
+from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, ProgramKeys
 from penstock.runtime.native.lanes import Lanes, choose_lanes
 from penstock.runtime.native.memory import MemoryWatch, resident_bytes
 from penstock.runtime.native.prepared import NativeRun, Prepared
-from penstock.runtime.native.room import (
+from penstock.runtime.native.sharing import (
     KEPT_AUTOMORPHISMS,
     Room,
+    Wanted,
     least_bytes,
-    share,
+    shared_room,
     wanted_inputs,
     wanted_keys,
     wanted_vectors,
 )
-from penstock.runtime.native.sharing import Wanted
 from penstock.scheme.traces.schema import Trace, TraceMeta
 
 _AHEAD_VECTORS = 8
@@ -206,48 +206,20 @@ def run_whole(
     if inputs is not None:
         compiled.inputs = list(inputs)
     room = _room(prepared, whole, budget)
-    context, beside = prepared.context, prepared.beside
     keys = prepared.source(room.key_bytes or None)
-    folder = prepared.temporary("inputs") if budget.inputs_on_disk else None
-    total = len(compiled.tasks)
-
-    def encrypted() -> None:
-        if beside is not None:
-            beside.rest()
-        if isinstance(keys, KeysOnDisk):
-            keys.begin()
-
-    def computed() -> None:
-        keys.close()
-        if budget.memory_bytes is not None:
-            context.release_memory()
-
     options = WholeOptions(
         lanes=whole.lanes.count,
         keep_bytes=max(0, room.vector_bytes - room.ahead_bytes - compiled.most_vector_bytes),
         ahead_bytes=room.ahead_bytes,
-        inputs=folder,
+        inputs=prepared.temporary("inputs") if budget.inputs_on_disk else None,
         input_bytes=room.input_bytes,
         device=device,
     )
-    begun = time.perf_counter()
-    with MemoryWatch(lambda: None) as watch:
-        run = run_compiled(
-            compiled,
-            context,
-            keys,
-            prepared.client,
-            options,
-            encrypted=encrypted,
-            computed=computed,
-            complex_outputs=lambda: compiled.complex_values.outputs(whole.trace, compiled.output_rows),
-            progress=None if on_operation is None else lambda done: on_operation(done, total),
-        )
-        wall_s = time.perf_counter() - begun
-        watch.look()
+    frees = budget.memory_bytes is not None
+    run, wall_s, peak_bytes = _watched(prepared, whole, keys, options, on_operation, frees=frees)
     keys.close()
-    if beside is not None:
-        beside.rest()
+    if prepared.beside is not None:
+        prepared.beside.rest()
     return prepared.result(
         result=whole.result,
         trace=timed_trace(whole.trace, compiled, run),
@@ -260,10 +232,51 @@ def run_whole(
         inputs=run.inputs,
         memory_why="; ".join(filter(None, (room.words(), room.why, _constants(whole, room)))),
         predicted_peak_bytes=room.total_bytes,
-        peak_bytes=watch.standing_bytes,
+        peak_bytes=peak_bytes,
         lanes=whole.lanes.count,
         lanes_why=whole.lanes.why,
     )
+
+
+def _watched(
+    prepared: Prepared,
+    whole: WholeProgram,
+    keys: KeysInMemory | KeysHeld | KeysOnDisk,
+    options: WholeOptions,
+    on_operation: Callable[[int, int], None] | None,
+    *,
+    frees: bool,
+) -> tuple[WholeRun, float, int]:
+    """The run, its seconds, and the most memory of this process meanwhile. `frees`: memory, before decryption."""
+    compiled, beside, total = whole.compiled, prepared.beside, len(whole.compiled.tasks)
+
+    def encrypted() -> None:
+        if beside is not None:
+            beside.rest()
+        if isinstance(keys, KeysOnDisk):
+            keys.begin()
+
+    def computed() -> None:
+        keys.close()
+        if frees:
+            prepared.context.release_memory()
+
+    begun = time.perf_counter()
+    with MemoryWatch(lambda: None) as watch:
+        run = run_compiled(
+            compiled,
+            prepared.context,
+            keys,
+            prepared.client,
+            options,
+            encrypted=encrypted,
+            computed=computed,
+            complex_outputs=lambda: compiled.complex_values.outputs(whole.trace, compiled.output_rows),
+            progress=None if on_operation is None else lambda done: on_operation(done, total),
+        )
+        wall_s = time.perf_counter() - begun
+        watch.look()
+    return run, wall_s, watch.standing_bytes
 
 
 def _room(prepared: Prepared, whole: WholeProgram, budget: WholeBudget) -> Room:
@@ -301,7 +314,7 @@ def _room(prepared: Prepared, whole: WholeProgram, budget: WholeBudget) -> Room:
         # Kept memory only saves time.
         context.set_keep_bytes(params.ciphertext_bytes(params.num_q + params.num_p))
         fixed = replace(fixed, kept_bytes=compiled.held_bytes(context.keep_bytes)[1] - values)
-    return share(fixed, parts, budget.memory_bytes)
+    return shared_room(fixed, parts, budget.memory_bytes)
 
 
 def _constants(whole: WholeProgram, room: Room) -> str:

@@ -65,31 +65,31 @@ def made(
         params=checked,
         stored=CIPHERTEXTS if kind != PIR or encrypted else RECORDS,
         records=file.records if file else records or 1,
-        record_bytes=0 if scored else record_bytes,
-        bits_per_slot=0 if scored else bits_per_slot,
-        features=features if scored else 0,
-        batch=(batch or 0) if scored else 0,
+        **_packing_of(kind, record_bytes, bits_per_slot, features, batch),
     )
     count = one.records if size is None else _records_in(one, size, planned_entry_bytes(one, client_library))
     content: Content = file if file is not None else Generated(kind, count, width, seed)
     description = replace(one, records=count, source=content.identity)
     segment, planned = _segment_of(description, client_library, segment, memory, given)
     layout = DatabaseLayout.of(description, segment, planned_entry_bytes(description, client_library))
-    result: Row = {
-        "folder": str(folder), "kind": kind, "params": checked.name, "security_bits": checked.security_bits,
-        "stored": description.stored, "records": count, "entries": layout.num_entries,
-        "entry_bytes": layout.entry_bytes, "segments": layout.num_segments, "database_bytes": layout.total_bytes,
-        "raw_bytes": count * (width * 4 if scored else width),
-    }  # fmt: skip
+    result = _without_packing(_described(folder, description, layout))
+    result["raw_bytes"] = count * (width * 4 if scored else width)
     if dry_run:
         check_vectors(description, content)
     else:
         how: Row = {"force": force, "library": client_library, "on_segment": on_segment}
         database, times = make(folder, description, content, segment_bytes=segment, **how)
         # Of the folder: a ciphertext's size is the library's, and a load that goes on keeps its segments.
-        result |= {name: value for name, value in described(database).items() if name in result}
+        result |= _without_packing(described(database))
         result |= {"provenance": "measured", **asdict(times)}
     return result | _of_load(planned, dry_run)
+
+
+def _packing_of(kind: str, record_bytes: int, bits_per_slot: int, features: int, batch: int | None) -> Row:
+    """The packing that a kind has, as fields of a description."""
+    if kind == SSC:
+        return {"features": features, "batch": batch or 0}
+    return {"record_bytes": record_bytes, "bits_per_slot": bits_per_slot}
 
 
 def _segment_of(
@@ -139,11 +139,18 @@ def _records_in(one: Description, size: int, entry_bytes: int) -> int:
 
 def described(database: Database) -> Row:
     """Kind, parameters, packing and size of a database, as one row; bytes on disk."""
-    of, layout = database.description, database.layout
+    return _described(database.path, database.description, database.layout)
+
+
+def _described(folder: Path, of: Description, layout: DatabaseLayout) -> Row:
     return {
-        "folder": str(database.path), "kind": of.kind, "params": of.params.name,
+        "folder": str(folder), "kind": of.kind, "params": of.params.name,
         "security_bits": of.params.security_bits, "stored": of.stored, "records": of.records,
         "record_bytes": of.record_bytes or None, "bits_per_slot": of.bits_per_slot or None,
         "features": of.features or None, "entries": layout.num_entries, "entry_bytes": layout.entry_bytes,
         "segments": layout.num_segments, "database_bytes": layout.total_bytes,
     }  # fmt: skip
+
+
+def _without_packing(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in ("record_bytes", "bits_per_slot", "features")}

@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import json
 import secrets
-import shutil
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,6 @@ from typing import Concatenate, ParamSpec
 
 from sqlalchemy.exc import IntegrityError
 
-from penstock.base.system.files import sync, sync_folder
 from penstock.base.types import Row, Rows, RowView
 from penstock.errors import PenstockError, UsageError
 from penstock.service.http.config import Config
@@ -32,6 +30,7 @@ from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.programs import Programs
+from penstock.service.http.results import Results, file_of
 from penstock.service.http.state import OPEN_STATES, ServiceState
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
@@ -41,8 +40,6 @@ from penstock.service.work.pool import WorkerPool
 MOST_ATTEMPTS = 3
 """Attempts at a job before it fails."""
 _LATER_S = 0.5
-_SYNCED, _BOOT = "results synced", "boot"
-"""Words in the state: until when the results of done jobs are on the disk, and which start of the machine that was."""
 
 
 Asked = ParamSpec("Asked")
@@ -87,8 +84,7 @@ class Jobs:
         self._retrying = threading.Thread(target=self._retry, name="jobs-later", daemon=True)
         self._disk = ThreadPoolExecutor(4, thread_name_prefix="inputs")
         """Syncs inputs while the state is synced: the file system makes one of both."""
-        self._unsynced: list[Path] = []
-        """Folders of results."""
+        self._results = Results(state, files)
         self.draining = False
         self.feed = Feed()
         self.pool = make_pool(config, self)
@@ -96,11 +92,11 @@ class Jobs:
     def start(self) -> int:
         """Start the workers, and submit the accepted jobs of an earlier server again; how many."""
         self.pool.start()
-        self._recover_results()
+        self._results.recover()
         self._retrying.start()
         rows = self._state.open_jobs()
         for row in rows:
-            self._drop_results(row)
+            self._results.drop(row)
             self._state.move_job(row["job"], "queued", started_s=None)
             self._submit_again(row["job"])
         return len(rows)
@@ -112,7 +108,7 @@ class Jobs:
         if self._retrying.is_alive():
             self._retrying.join(5)
             with suppress(Problem, OSError):
-                self.sync_results()
+                self._results.sync()
         self.pool.close()
 
     def do_later(self, action: Callable[[], object]) -> None:
@@ -127,7 +123,7 @@ class Jobs:
             for action in actions:
                 action()
             with suppress(Problem, OSError):
-                self.sync_results()
+                self._results.sync()
 
     # What the workers say, from a thread of the pool
 
@@ -145,7 +141,7 @@ class Jobs:
         row = self._state.job(job)
         if row is None or row["state"] not in OPEN_STATES:
             if row is not None:
-                self._drop_results(row)
+                self._results.drop(row)
             self._let_go(job)
             return
         folder = self._files.results(row["tenant"], job)
@@ -155,7 +151,7 @@ class Jobs:
         if len(outputs) < len(named):
             self.on_failed(job, "the worker said that the job was done, and results are missing", True)
             return
-        sizes = {name: outputs[_file_of(at)] for at, name in enumerate(named)}
+        sizes = {name: outputs[file_of(at)] for at, name in enumerate(named)}
         ended = {"figures": asdict(figures), "outputs": sizes, "output_bytes": sum(outputs.values())}
         self._end(row, "done", ended, figures)
 
@@ -176,10 +172,7 @@ class Jobs:
     def _end(self, row: Row, state: str, values: RowView, took: JobFigures | None = None) -> None:
         """Let a job end with further columns, where it has not ended before."""
         job, tenant, is_done = row["job"], row["tenant"], state == "done"
-        with self._lock:
-            now = self._state.clock()
-            if is_done:
-                self._unsynced.append(self._files.results(tenant, job))
+        now = self._results.done(row) if is_done else self._state.clock()
         kept_s = self._config.retention.results_s if is_done else self._config.retention.jobs_s
         moved = self._state.move_job(job, state, ended_s=now, expires_s=now + kept_s, **values)
         if moved:
@@ -188,60 +181,13 @@ class Jobs:
             times = {"submitted_s": row["submitted_s"], "started_s": row["started_s"], "ended_s": now}
             self.feed.add(tenant, {**event, **times})
         if moved != is_done:
-            self._drop_results(row)
+            self._results.drop(row)
         self._let_go(job)
         self._waiting.changed(job)
 
     def _let_go(self, job: str) -> None:
         with self._lock:
             self._handed.discard(job)
-
-    def _drop_results(self, row: Row) -> None:
-        shutil.rmtree(self._files.results(row["tenant"], row["job"]), ignore_errors=True)
-
-    # Results on the disk
-
-    def sync_results(self) -> int:
-        """Sync the results of the jobs that are done, and note the time up to which they are; how many jobs.
-
-        Raises: OSError; Problem. Failed syncs are tried again.
-        """
-        with self._lock:
-            folders, self._unsynced = self._unsynced, []
-            upto = self._state.clock()
-        if not folders:
-            return 0
-        try:
-            for folder in folders:
-                with suppress(FileNotFoundError):  # it has expired, or its job was cancelled
-                    for file in folder.iterdir():
-                        sync(file)
-                    sync_folder(folder)
-                    sync_folder(folder.parent)
-            self._state.note(_SYNCED, repr(upto), soon=True)
-        except BaseException:
-            with self._lock:
-                self._unsynced = [*folders, *self._unsynced]
-            raise
-        return len(folders)
-
-    def _recover_results(self) -> None:
-        """Look after results of the last server that it may not have synced.
-
-        They are there if the machine has run since, and are synced now. Else their jobs wait again.
-        """
-        boot, before = _boot(), self._state.noted(_BOOT)
-        if before is None:  # no server was here that left results unsynced
-            self._state.note(_BOOT, boot)
-            return
-        rows = self._state.done_since(float(self._state.noted(_SYNCED) or 0.0))
-        if boot and boot == before:
-            self._unsynced = [self._files.results(row["tenant"], row["job"]) for row in rows]
-            return
-        for row in rows:
-            empty = {"ended_s": None, "figures": None, "outputs": None, "output_bytes": 0, "expires_s": None}
-            self._state.move_job(row["job"], "queued", only=("done",), **empty)
-        self._state.note(_BOOT, boot)
 
     # Submission
 
@@ -329,6 +275,11 @@ class Jobs:
         except BaseException:
             self._let_go(row["job"])  # if the database has it all the same, it is a stray one
             raise
+        self._hand_over(caller, row, pair)
+        return True, self.show(caller.tenant, asked["job"])
+
+    def _hand_over(self, caller: Caller, row: Row, pair: str | None) -> None:
+        """Let the workers have a new job; it is on the disk when this returns. Raises: Problem: they do not take it."""
         try:
             spec = self._spec(row, pair)
             self.pool.submit(spec)
@@ -338,11 +289,10 @@ class Jobs:
                 raise _refusal(error) from error
             raise
         # It computes already; the answer waits for the disk.
-        self._state.record(caller, "submit", f"{asked['job']} {asked['program']}", soon=True)
+        self._state.record(caller, "submit", f"{row['client_job']} {row['program']}", soon=True)
         inputs = self._disk.submit(self._files.settle, list(spec.inputs.values()))
         self._state.settle()
         inputs.result()
-        return True, self.show(caller.tenant, asked["job"])
 
     def _checked(self, tenant: str, request: Row) -> tuple[Row, str | None]:
         """The program of a request, and the tenant's key pair. Raises: Problem: the request cannot be a job now."""
@@ -383,7 +333,7 @@ class Jobs:
             self._submit_later(row["job"])
             raise
         self._let_go(row["job"])
-        self._drop_results(row)
+        self._results.drop(row)
 
     def _same(self, caller: Caller, client_job: str, digest: str) -> Row | None:
         there = self._state.job_of(caller.tenant, client_job)
@@ -416,7 +366,7 @@ class Jobs:
             store=self._files.store,
             secret_tag=pair or self._keys.needs(tenant, description)["pair"],
             inputs={name: self._files.blob(tenant, sha256) for name, sha256 in request["inputs"].items()},
-            outputs={output["name"]: folder / _file_of(at) for at, output in enumerate(description["outputs"])},
+            outputs={output["name"]: folder / file_of(at) for at, output in enumerate(description["outputs"])},
             priority=request.get("priority", 0),
             deadline_s=deadline_s,
             key_bytes=predicted["key_bytes"],
@@ -459,7 +409,7 @@ class Jobs:
         names = list(row["outputs"])
         if name not in names:
             raise no_such("output", name, f"the job has {names}")
-        path = self._files.results(tenant, row["job"]) / _file_of(names.index(name))
+        path = self._files.results(tenant, row["job"]) / file_of(names.index(name))
         if not path.is_file():
             raise Problem(
                 409, f"the results of job '{client_job}' are gone", remedy="submit it again under another identity",
@@ -503,23 +453,10 @@ class Jobs:
             self._state.settle()  # no row on the disk says `done` of results that are gone
         for row in rows:
             if row["state"] == "done":
-                self._drop_results(row)
+                self._results.drop(row)
             elif row["state"] not in OPEN_STATES:
                 self._state.remove_job(row["job"])
         return len(rows)
-
-
-def _boot() -> str:
-    """What tells this start of the machine from the next; empty: unknown."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
-def _file_of(number: int) -> str:
-    """The name of an output's file: names of outputs are anything."""
-    return f"{number:04}.ciphertext"
 
 
 def _refusal(error: AdmissionRefused | UsageError) -> Problem:

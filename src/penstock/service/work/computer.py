@@ -21,7 +21,7 @@ from penstock.base.types import Row
 from penstock.errors import BudgetTooSmall, KeyMissing, KeyRefused, PenstockError, StoreUnusable, UsageError
 from penstock.runtime.keystore import KeyCache, KeyName, KeyPlan, KeyStore, KeyUse
 from penstock.runtime.keystore.stated import check_tag, stated_pair
-from penstock.runtime.native.compute import WholeOptions, compute_compiled
+from penstock.runtime.native.compute import Computed, WholeOptions, compute_compiled
 from penstock.runtime.native.engine import make_context
 from penstock.runtime.native.keys import SessionKeys
 from penstock.scheme.params.ckks import CkksParameters
@@ -237,9 +237,9 @@ class Computer:
             ran_s = time.monotonic()
             # Each output is whole or not there. The front syncs them.
             writer = _engine.CkksWriter(contents.first)
-            for name, result in zip(program.outputs, done.outputs, strict=True):
+            for name, ciphertext in zip(program.outputs, done.outputs, strict=True):
                 _go_on(cancelled)
-                content = context.export_ciphertext(result, writer)
+                content = context.export_ciphertext(ciphertext, writer)
                 write_atomic(spec.outputs[name], content, force=True, mode=0o600, is_synced=False)
         finally:
             with self._lock:
@@ -247,14 +247,8 @@ class Computer:
             if plan is not None:
                 plan.close()
         (hits, misses, miss_bytes), ended_s = keys.session.counts(), time.monotonic()
-        waits = [
-            (run_s + start - waited, run_s + start)
-            for start, _, waited, _ in done.times.tolist()
-            if waited > SHORTEST_WAIT_S
-        ]
-        times = JobTimes(
-            slot=slot, begun_s=begun_s, run_s=run_s, ran_s=ran_s, ended_s=ended_s, key_waits=merged(waits, run_s, ran_s)
-        )
+        waits = _waits_for_keys(done, run_s, ran_s)
+        times = JobTimes(slot=slot, begun_s=begun_s, run_s=run_s, ran_s=ran_s, ended_s=ended_s, key_waits=waits)
         figures = JobFigures(
             queue_s=0.0,
             key_wait_s=sum(keys.waits_s),
@@ -347,6 +341,12 @@ class _Inputs:
         self._tag = self._tag or stated  # keys that state no pair take the pair of the first input
         check_tag(stated, what, [self._tag], "the job's keys")
         return content
+
+
+def _waits_for_keys(done: Computed, run_s: float, ran_s: float) -> tuple[tuple[float, float], ...]:
+    """Beginning and end of each time in which some lane waited for a key."""
+    starts = [(run_s + start, waited) for start, _, waited, _ in done.times.tolist()]
+    return merged([(start - waited, start) for start, waited in starts if waited > SHORTEST_WAIT_S], run_s, ran_s)
 
 
 def _state(path: Path) -> FileState:

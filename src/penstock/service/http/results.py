@@ -1,0 +1,88 @@
+"""The results of jobs that are done: whole before the state says so, and synced soon after that."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.base.system.files import sync, sync_folder
+from penstock.base.types import Row
+from penstock.service.http.state import ServiceState
+from penstock.service.http.uploads import Files
+
+_SYNCED, _BOOT = "results synced", "boot"
+"""Words in the state: until when the results of done jobs are on the disk, and which start of the machine that was."""
+
+
+class Results:
+    """The folders of results of all tenants. Thread safe."""
+
+    def __init__(self, state: ServiceState, files: Files) -> None:
+        self._state, self._files, self._lock = state, files, threading.Lock()
+        self._unsynced: list[Path] = []
+
+    def done(self, row: Row) -> float:
+        """A job is done; at which time. Its results are synced with the next ones."""
+        with self._lock:
+            self._unsynced.append(self._files.results(row["tenant"], row["job"]))
+            return self._state.clock()
+
+    def drop(self, row: Row) -> None:
+        """Remove the results of a job."""
+        shutil.rmtree(self._files.results(row["tenant"], row["job"]), ignore_errors=True)
+
+    def sync(self) -> None:
+        """Sync the results of the jobs that are done, and note the time up to which they are.
+
+        Raises: OSError; Problem. Failed syncs are tried again.
+        """
+        with self._lock:
+            folders, self._unsynced = self._unsynced, []
+            upto = self._state.clock()
+        if not folders:
+            return
+        try:
+            for folder in folders:
+                with suppress(FileNotFoundError):  # it has expired, or its job was cancelled
+                    for file in folder.iterdir():
+                        sync(file)
+                    sync_folder(folder)
+                    sync_folder(folder.parent)
+            self._state.note(_SYNCED, repr(upto), soon=True)
+        except BaseException:
+            with self._lock:
+                self._unsynced = [*folders, *self._unsynced]
+            raise
+
+    def recover(self) -> None:
+        """Look after results of the last server that it may not have synced.
+
+        They are there if the machine has run since, and are synced now. Else their jobs wait again.
+        """
+        boot, before = _boot(), self._state.noted(_BOOT)
+        if before is None:  # no server was here that left results unsynced
+            self._state.note(_BOOT, boot)
+            return
+        rows = self._state.done_since(float(self._state.noted(_SYNCED) or 0.0))
+        if boot and boot == before:
+            self._unsynced = [self._files.results(row["tenant"], row["job"]) for row in rows]
+            return
+        for row in rows:
+            empty = {"ended_s": None, "figures": None, "outputs": None, "output_bytes": 0, "expires_s": None}
+            self._state.move_job(row["job"], "queued", only=("done",), **empty)
+        self._state.note(_BOOT, boot)
+
+
+def file_of(number: int) -> str:
+    """The name of an output's file: names of outputs are anything."""
+    return f"{number:04}.ciphertext"
+
+
+def _boot() -> str:
+    """What tells this start of the machine from the next; empty: unknown."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
