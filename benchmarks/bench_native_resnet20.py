@@ -32,7 +32,7 @@ from penstock.program.running.reading import Run
 from penstock.program.workloads import resnet20
 from penstock.runtime.native.memory import peak_resident_bytes
 from penstock.runtime.native.prepared import ClientPlace, KeyPlace, NativeRun
-from penstock.runtime.native.reading import prepared_native, record_native
+from penstock.runtime.native.reading import prepared_native
 from penstock.scheme.params import catalogue
 from penstock.scheme.traces.schema import Trace
 
@@ -60,17 +60,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         )
     else:
         place = KeyPlace(budget_bytes=int(parse_bytes(options.key_budget)), store=options.store)
-        done = record_native(
-            name,
-            params,
-            options.size,
-            options.seed,
-            data,
-            threads=options.threads,
-            keys=place,
-            client=ClientPlace.PROCESS,
-            on_operation=progress("native"),
-        )
+        how = {"threads": options.threads, "keys": place, "client": ClientPlace.PROCESS}
+        with prepared_native(name, params, options.size, options.seed, data, **how) as run:
+            done = run(on_operation=progress("native"))
     elapsed_s = time.perf_counter() - started
     others = busy_s() - busy - (own_s() - own)
     peak = peak_resident_bytes()

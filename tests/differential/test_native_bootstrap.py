@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from native_runs import record_native
 from penstock.program.evaluator.circuits.bootstrap import with_few_keys
 from penstock.program.evaluator.circuits.openfhe.bootstrapping import Sine, sine_series
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
@@ -19,7 +20,7 @@ from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysInMemory
 from penstock.runtime.native.openfhe_client import OpenFheClient, make_keys
 from penstock.runtime.native.prepared import ClientPlace
-from penstock.runtime.native.reading import READING, record_native
+from penstock.runtime.native.reading import READING
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.traces.inspect import differences, problems

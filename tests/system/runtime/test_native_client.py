@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from native_runs import record_native
 from penstock.base.system.files import FileError
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UnknownName, UsageError
 from penstock.program.openfhe import key_pair
@@ -26,7 +27,6 @@ from penstock.runtime.native.client import LIBRARIES, chosen_library
 from penstock.runtime.native.client_process import ClientProcess
 from penstock.runtime.native.memory import resident_bytes
 from penstock.runtime.native.prepared import ClientPlace, KeyPlace
-from penstock.runtime.native.reading import record_native
 from penstock.scheme.params import catalogue
 from penstock.scheme.traces.inspect import differences
 

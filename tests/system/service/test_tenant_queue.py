@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from native_runs import record_native
 from penstock.errors import PenstockError
 from penstock.front.cli.main import main
 from penstock.front.hall import queueing
@@ -27,7 +28,6 @@ from penstock.program.running.reading import resolve
 from penstock.program.running.trace import trace_workload
 from penstock.runtime.keystore import KeyName, KeyStore, parameter_digest
 from penstock.runtime.native.prepared import ClientPlace, KeyPlace, key_uses
-from penstock.runtime.native.reading import record_native
 from penstock.service.owners import Owners, PreparedJob
 from penstock.service.tenants import Job
 from penstock.service.work.messages import WorkerSettings

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from native_runs import record_native
 from penstock.errors import MachineError, ParamsError, UsageError
 from penstock.front.cli.main import main
 from penstock.lab.prediction.prediction import predict
@@ -16,7 +17,6 @@ from penstock.program import workloads
 from penstock.program.running import run_clear, trace_workload
 from penstock.program.running.reading import resolve
 from penstock.runtime.native.prepared import ClientPlace
-from penstock.runtime.native.reading import record_native
 from penstock.scheme.machines import load_machine
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.variation import varied

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from native_runs import record_native
 from penstock.base.system import own_file
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.front.cli.main import main
@@ -25,7 +26,6 @@ from penstock.program.running.counting import count_workload
 from penstock.program.running.trace_pack import write_pack
 from penstock.program.workloads import own
 from penstock.runtime.native.prepared import ClientPlace
-from penstock.runtime.native.reading import record_native
 from penstock.scheme.machines import load_machine
 from penstock.scheme.params import catalogue
 from penstock.scheme.traces.inspect import differences

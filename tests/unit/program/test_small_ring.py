@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from native_runs import record_native
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.front.cli.verbs.ssd.queries import similarity
 from penstock.lab.instorage.query import similarity_query
@@ -28,7 +29,6 @@ from penstock.program.running.trace import trace_workload
 from penstock.program.workloads import fetch_by_similarity as workload
 from penstock.runtime.client.described import security_bits
 from penstock.runtime.keystore import KeyStore
-from penstock.runtime.native.reading import record_native
 from penstock.runtime.similarity.owner import Owner, query_factor
 from penstock.runtime.similarity.server import TENANT, Server, keys_needed
 from penstock.scheme.machines import load_machine

@@ -37,7 +37,7 @@ def test_no_phase_takes_more_than_the_budget_and_each_class_has_its_least(memory
     plan = plan_memory(PARTS, memory, "--memory")
     assert plan.total_bytes <= memory
     for share in plan.shares:
-        assert share.least_bytes <= share.given_bytes <= share.all_bytes
+        assert share.wanted.least_bytes <= share.given_bytes <= share.wanted.all_bytes
 
 
 def test_bytes_go_where_one_saves_most_and_classes_of_other_phases_do_not_compete() -> None:

@@ -81,9 +81,9 @@ def test_the_plan_names_each_class_with_its_least(many):
         "constants", "payloads",
     }  # fmt: skip
     for share in plan.shares:
-        assert 0 < share.least_bytes <= share.given_bytes == share.all_bytes
-    assert shares["records"].least_bytes == 2 * block_bytes(many.layout)
-    assert shares["payloads"].least_bytes == many.server.described.payload_bytes
+        assert 0 < share.wanted.least_bytes <= share.given_bytes == share.wanted.all_bytes
+    assert shares["records"].wanted.least_bytes == 2 * block_bytes(many.layout)
+    assert shares["payloads"].wanted.least_bytes == many.server.described.payload_bytes
     assert plan.total_bytes >= plan.least_bytes
     counting = {share.name for share in many.server.plan(count_only=True).memory.shares}
     assert "payloads" not in counting

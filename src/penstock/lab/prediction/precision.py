@@ -197,7 +197,7 @@ def measure_precision(
     """The same for encrypted runs, each with new keys.
 
     The native reading takes the plan of few keys, as its prediction does, and not the plan that a run may choose.
-    Raises: as `record_openfhe` and `record_native`.
+    Raises: as `record_openfhe` and `run_native`.
     """
     read, done = READINGS[reading].read, []
     for index in range(runs):

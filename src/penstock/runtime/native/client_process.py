@@ -72,12 +72,8 @@ class ClientProcess:
         self._parent = os.getpid()
         self._connection: Connection | None = None
         self._opening_since: float | None = None
-        self._key_tag = ""
-        self._open()
-
-    @property
-    def key_tag(self) -> str:
-        return self._key_tag
+        self.key_tag = ""
+        self.ready()
 
     @property
     def pid(self) -> int | None:
@@ -138,10 +134,6 @@ class ClientProcess:
         self._opening_since = time.perf_counter()
         self._send(json.dumps(self._request).encode())
 
-    def ready(self) -> None:
-        """Wait until it can answer, started where it rests."""
-        self._open()
-
     def rest(self) -> None:
         """End the process; its memory is free, and its peak known. The next request starts another."""
         self._check_process()
@@ -164,15 +156,15 @@ class ClientProcess:
                 "alone: open a client in this process"
             )
 
-    def _open(self) -> None:
-        """A process that answers."""
+    def ready(self) -> None:
+        """Wait until it can answer, started where it rests."""
         self.wake()
         if self._opening_since is None:
             return
         since, self._opening_since = self._opening_since, None
         try:
             answer = self._hear()
-            if self._key_tag not in ("", answer["key_tag"]):
+            if self.key_tag not in ("", answer["key_tag"]):
                 raise PenstockError(
                     f"{self._request['folder']} holds another key pair than before: somebody changed it while a "
                     "program ran; run it again"
@@ -181,11 +173,11 @@ class ClientProcess:
             # It may be writing keys into a folder that goes next.
             self._end()
             raise
-        self._key_tag = answer["key_tag"]
+        self.key_tag = answer["key_tag"]
         self.setup_s = self.setup_s or {"context_s": time.perf_counter() - since}
 
     def _ask(self, **request: object) -> None:
-        self._open()
+        self.ready()
         self._send(json.dumps(request).encode())
 
     def _send(self, content: bytes) -> None:

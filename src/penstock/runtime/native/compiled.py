@@ -7,8 +7,8 @@ a run that computes has the same circuits, plans of refreshes and rotations.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -142,36 +142,47 @@ class Compiled:
         return consumers, missing
 
     def held_bytes(self, keep_bytes: int) -> tuple[int, int, int]:
-        """The most bytes at one time: of values; of values, scratch and memory that waits for new ones together; and of
-        all that with the inputs that wait for their use.
+        """As `played_bytes`, where values end at their last use.
 
         Args:   keep_bytes: of dropped values, which the engine keeps for new ones.
         """
-        waiting = self.params.ciphertext_bytes(self.params.num_q) * len(self.inputs)
-        most_all = waiting
-        uses = [0] * len(self.value_rows)
-        for values in self.operands:
+        return self.played_bytes(self._events(), keep_bytes)
+
+    def _events(self) -> Iterator[int]:
+        """Tasks, and the ends of values at their last uses: as `MeteredEngine.events`."""
+        uses = Counter(value for values in self.operands for value in values)
+        for task, values in enumerate(self.operands):
+            yield task
             for value in values:
-                uses[value] += 1
+                uses[value] -= 1
+                if not uses[value]:
+                    yield ~value
+
+    def played_bytes(self, events: Iterable[int], keep_bytes: int) -> tuple[int, int, int]:
+        """The most bytes at one time: of values; of values, scratch and memory that waits for new ones together; and of
+        all that with the inputs that wait for their use.
+
+        Args:   events: the number of a task where it runs, the complement of a value's number where it ends.
+        """
+        most_all = waiting = self.params.ciphertext_bytes(self.params.num_q) * len(self.inputs)
         arena = ArenaModel(keep_bytes)
         rows: dict[int, list[int]] = {}
         live = most_live = made = 0
-        for task, values in enumerate(self.operands):
-            while made < len(self.makers) and self.makers[made] == task:
+        for event in events:
+            if event < 0:
+                arena.give(rows.pop(~event))
+                live -= sum(self.value_rows[~event])
+                continue
+            while made < len(self.makers) and self.makers[made] == event:
                 rows[made] = arena.take(self.value_rows[made])
                 live += sum(self.value_rows[made])
                 made += 1
             most_live = max(most_live, live)
-            scratch = arena.take(self.scratch_rows[task])
+            scratch = arena.take(self.scratch_rows[event])
             most_all = max(most_all, arena.held_bytes + waiting)
-            if self.is_input[task]:
+            if self.is_input[event]:
                 waiting -= sum(self.value_rows[made - 1])
             arena.give(scratch)
-            for value in values:
-                uses[value] -= 1
-                if not uses[value]:
-                    arena.give(rows.pop(value))
-                    live -= sum(self.value_rows[value])
         return most_live, arena.most_bytes, most_all
 
     @property

@@ -13,7 +13,7 @@ from penstock import _engine
 from penstock.program.evaluator.call import Call, Executed
 from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
-from penstock.runtime.native.compiled import ArenaModel, Compiled, CompilingEngine, CompilingEvaluator, Encoded
+from penstock.runtime.native.compiled import Compiled, CompilingEngine, CompilingEvaluator, Encoded
 from penstock.runtime.native.work import Work
 from penstock.scheme.params.ckks import CkksParameters
 
@@ -81,21 +81,7 @@ class Metered:
 
         Args:   keep_bytes: of dropped values, which the engine keeps for new ones.
         """
-        compiled, arena = self.compiled, ArenaModel(keep_bytes)
-        rows: dict[int, list[int]] = {}
-        live = most = made = 0
-        for event in self.events:
-            if event < 0:
-                arena.give(rows.pop(~event))
-                live -= sum(compiled.value_rows[~event])
-                continue
-            while made < len(compiled.makers) and compiled.makers[made] == event:
-                rows[made] = arena.take(compiled.value_rows[made])
-                live += sum(compiled.value_rows[made])
-                made += 1
-            most = max(most, live)
-            arena.give(arena.take(compiled.scratch_rows[event]))
-        return most, arena.most_bytes
+        return self.compiled.played_bytes(self.events, keep_bytes)[:2]
 
 
 def meter(

@@ -34,30 +34,6 @@ _MEMORY_OF_KEYS = 0.4
 """Of the machine's memory: whole keys may take so much before a plan of fewer keys is preferred."""
 
 
-def record_native(
-    name: str,
-    params: str | CkksParameters | None = None,
-    size: str | None = None,
-    seed: int = 0,
-    data: object = None,
-    *,
-    threads: int | None = None,
-    keys: KeyPlace | None = None,
-    client: ClientPlace = ClientPlace.PROCESS,
-    library: str | None = None,
-    on_operation: Callable[[int, int], None] | None = None,
-) -> NativeRun:
-    """Run a workload on the native evaluator and record it. `on_operation(done, total)` reports progress.
-
-    Args:   library: the client library, as `penstock.runtime.native.client.chosen_library`.
-    Raises: CapabilityMissing: no client library can be imported; ParamsError: the program does not
-            fit the parameters; BudgetTooSmall: the budget does not hold the one key in use.
-    """
-    chosen: Row = {"threads": threads, "keys": keys, "client": client, "library": library}
-    with prepared_native(name, params, size, seed, data, **chosen) as run:
-        return run(on_operation=on_operation)
-
-
 def run_native(
     name: str,
     params: str | CkksParameters | None = None,
@@ -76,7 +52,13 @@ def run_native(
     client_library: str | None = None,
     on_operation: Callable[[int, int], None] | None = None,
 ) -> NativeRun:
-    """As `record_native`, with the fields of `KeyPlace` and the name of a `ClientPlace` as separate options."""
+    """Run a workload on the native evaluator and record it. `on_operation(done, total)` reports progress.
+
+    Args:   from `key_budget_bytes` to `node`: as the fields of `KeyPlace`. client: the name of a `ClientPlace`.
+            client_library: as `penstock.runtime.native.client.chosen_library`.
+    Raises: CapabilityMissing: no client library can be imported; ParamsError: the program does not
+            fit the parameters; BudgetTooSmall: the budget does not hold the one key in use.
+    """
     place = KeyPlace(
         budget_bytes=key_budget_bytes,
         store=store,

@@ -68,15 +68,10 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """What a class of data gets."""
+class Share(Part):
+    """A class of data, and what it gets."""
 
-    name: str
     given_bytes: int
-    least_bytes: int
-    all_bytes: int
-    """With which nothing is read or encoded twice."""
-    phases: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +94,7 @@ class MemoryPlan:
     @property
     def least_bytes(self) -> int:
         """The least budget."""
-        return self._most(lambda share: share.least_bytes)
+        return self._most(lambda share: share.wanted.least_bytes)
 
     def _most(self, size: Callable[[Share], int]) -> int:
         return _most_of({phase: list(map(size, self._of(phase))) for phase in self.phases})
@@ -127,8 +122,8 @@ class MemoryPlan:
             "classes": {
                 share.name: {
                     "given_bytes": share.given_bytes,
-                    "least_bytes": share.least_bytes,
-                    "all_bytes": share.all_bytes,
+                    "least_bytes": share.wanted.least_bytes,
+                    "all_bytes": share.wanted.all_bytes,
                     "phases": list(share.phases),
                 }
                 for share in self.shares
@@ -155,14 +150,7 @@ def plan_memory(parts: Sequence[Part], memory_bytes: int | None, option: str) ->
 
         given, _ = dealt(wanted, left)
     shares = [
-        Share(
-            name=part.name,
-            given_bytes=given[part.name],
-            least_bytes=part.wanted.least_bytes,
-            all_bytes=part.wanted.all_bytes,
-            phases=part.phases,
-        )
-        for part in parts
+        Share(name=part.name, wanted=part.wanted, phases=part.phases, given_bytes=given[part.name]) for part in parts
     ]
     return MemoryPlan(memory_bytes=memory_bytes, shares=tuple(shares))
 

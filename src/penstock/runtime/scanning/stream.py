@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -74,8 +74,9 @@ class EntryStream(Generic[T]):
         finally:
             self._stop.set()
             while thread.is_alive():  # it may be waiting for a place
-                with closing(_Drained(ready)):
-                    thread.join(0.01)
+                thread.join(0.01)
+                with suppress(queue.Empty):
+                    ready.get_nowait()
 
     def _fill(self, ready: queue.Queue[tuple[T | None, BaseException | None]]) -> None:
         problem: BaseException = _End()
@@ -131,19 +132,6 @@ class EntryStream(Generic[T]):
 
 class _End(BaseException):
     """All entries were read."""
-
-
-class _Drained(Generic[T]):
-    """Takes one entry away, so that a thread that waits for a place can end."""
-
-    def __init__(self, ready: queue.Queue[tuple[T | None, BaseException | None]]) -> None:
-        self._ready = ready
-
-    def close(self) -> None:
-        try:
-            self._ready.get_nowait()
-        except queue.Empty:
-            return
 
 
 class SequentialFile:

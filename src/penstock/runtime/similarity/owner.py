@@ -376,12 +376,7 @@ def _small_ring(small: SmallRing, threads: int | None) -> Ring:
     client = load_client()
     with client_errors():
         return client.Ring(
-            ring_dim=small.ring_dim,
-            moduli_q=[small.modulus],
-            moduli_p=[small.special],
-            dnum=1,
-            scaling="fixed-manual",
-            scale_bits=RECORD_BITS,
+            **small.shape(),
             slots=small.ring_dim // 2,
             depth=0,
             secret="uniform-ternary",

@@ -17,7 +17,7 @@ import numpy as np
 
 from penstock import _engine
 from penstock.errors import PenstockError, UsageError
-from penstock.program.database.similarity.scheme import RECORD_BITS, Layout, SmallRing, large_parameters
+from penstock.program.database.similarity.scheme import Layout, SmallRing, large_parameters
 from penstock.program.database.similarity.search import WORKLOAD, search, search_trace
 from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.protocol import Values
@@ -318,12 +318,7 @@ class _NoEnds:
 
 def _small_context(small: SmallRing, threads: int) -> _engine.CkksContext:
     return _engine.CkksContext(
-        ring_dim=small.ring_dim,
-        moduli_q=[small.modulus],
-        moduli_p=[small.special],
-        dnum=1,
-        scaling="fixed-manual",
-        scale_bits=RECORD_BITS,
+        **small.shape(),
         threads=threads,
         keep_bytes=64 << 20,
     )

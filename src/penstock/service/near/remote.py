@@ -16,7 +16,7 @@ from penstock.runtime.native.engine import EngineHere, Held
 from penstock.runtime.native.keys import KeyTraffic
 from penstock.runtime.native.work import Work
 from penstock.scheme.params.ckks import CkksParameters
-from penstock.service.near.frames import ANSWER_FIELDS, CIPHERTEXT_FIELDS, Kind, decode_header
+from penstock.service.near.frames import ANSWER_FIELDS, Kind, decode_header
 from penstock.service.near.link import Link, LinkClosed, Words, connect
 from penstock.service.near.words import ciphertext_of, header_of, rows_of
 
@@ -96,7 +96,7 @@ class RemoteNode:
         self, engine: _engine.CkksContext, kind: Kind, header: Row, rows: Sequence[Words]
     ) -> _engine.CkksCiphertext:
         answer, words = self._ask(kind, header, rows, Kind.RESULT)
-        return ciphertext_of(engine, {name: answer[name] for name in CIPHERTEXT_FIELDS}, words)
+        return ciphertext_of(engine, answer, words)
 
     def _ask(self, kind: Kind, header: Row, rows: Sequence[Words], answer: Kind) -> tuple[Row, Words]:
         with suppress(LinkClosed):  # a node that hangs up says why first, or else the next line that it did

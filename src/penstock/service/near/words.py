@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from penstock import _engine
 from penstock.base.types import Row, RowView
+from penstock.service.near.frames import CIPHERTEXT_FIELDS
 from penstock.service.near.link import Words
 
 
 def header_of(a: _engine.CkksCiphertext) -> Row:
     """What describes the rows of `a`."""
-    return {"polynomials": a.polynomials, "limbs": a.limbs, "degree": a.degree, "scale": a.scale, "slots": a.slots}
+    return {name: getattr(a, name) for name in CIPHERTEXT_FIELDS}
 
 
 def rows_of(a: _engine.CkksCiphertext) -> list[Words]:
@@ -22,5 +23,4 @@ def ciphertext_of(engine: _engine.CkksContext, header: RowView, words: Words) ->
 
     Raises: PenstockError: header and words do not fit the parameters or each other.
     """
-    described = {name: header[name] for name in ("polynomials", "limbs", "degree", "scale", "slots")}
-    return _engine.ckks_ciphertext(engine, words, **described)
+    return _engine.ckks_ciphertext(engine, words, **{name: header[name] for name in CIPHERTEXT_FIELDS})

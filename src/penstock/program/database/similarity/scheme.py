@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Row
 from penstock.errors import UsageError, check_known
 from penstock.program.evaluator.circuits.openfhe.coefficients import slot_of_coefficient
 from penstock.scheme.params import catalogue
@@ -52,8 +53,8 @@ class Instance:
 
 
 SIZES = {
-    layout.name: layout
-    for layout in (
+    size.name: size
+    for size in (
         Instance(name="toy", records=1_000, dim=128),
         Instance(name="small", records=50_000, dim=128),
         Instance(name="medium", records=1_000_000, dim=256),
@@ -108,6 +109,17 @@ class SmallRing:
             raise UsageError(f"a small ring of N = {ring_dim} below one of N = {params.ring_dim}: take a smaller one")
         (modulus, *_), _ = openfhe_primes(params)
         return cls(ring_dim, modulus, small_special_prime(ring_dim, modulus))
+
+    def shape(self) -> Row:
+        """As an evaluator and a client are made of it."""
+        return {
+            "ring_dim": self.ring_dim,
+            "moduli_q": [self.modulus],
+            "moduli_p": [self.special],
+            "dnum": 1,
+            "scaling": "fixed-manual",
+            "scale_bits": RECORD_BITS,
+        }
 
     @property
     def security(self) -> tuple[int, str]:
