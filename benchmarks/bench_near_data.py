@@ -36,7 +36,7 @@ from penstock.program import workloads
 from penstock.program.running.reading import describe
 from penstock.program.running.trace import trace_workload
 from penstock.runtime.keystore import KeyCache, KeyStore, parameter_digest
-from penstock.runtime.native.ends import PreparedEnds
+from penstock.runtime.native.client import PreparedEnds
 from penstock.runtime.native.engine import EngineHere, NativeEngine, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeyTraffic

@@ -14,8 +14,7 @@ from penstock.errors import CapabilityMissing, KeyRefused, PenstockError
 from penstock.program.evaluator.protocol import Evaluator
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.runtime.keystore import KeyCache, KeyStore, parameter_digest
-from penstock.runtime.native.client import LIBRARIES, open_client, require_library
-from penstock.runtime.native.ends import PreparedEnds
+from penstock.runtime.native.client import LIBRARIES, PreparedEnds, open_client, require_library
 from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeySource

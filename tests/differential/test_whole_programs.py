@@ -15,8 +15,8 @@ from penstock.errors import BudgetTooSmall, EvaluationRefused
 from penstock.program.evaluator.protocol import Evaluator, Values
 from penstock.program.running import trace_workload
 from penstock.program.running.reading import describe, resolve
+from penstock.runtime.native.client import Decrypted, Encrypted
 from penstock.runtime.native.client_process import ClientProcess
-from penstock.runtime.native.ends import Decrypted, Encrypted
 from penstock.runtime.native.engine import make_context
 from penstock.runtime.native.prepared import ClientPlace, KeyPlace, Prepared
 from penstock.runtime.native.whole import WholeBudget, compile_whole, run_whole

@@ -14,7 +14,7 @@ import numpy as np
 from penstock.program.evaluator.call import Cipher, Executed
 from penstock.program.openfhe.evaluator import OpenFheContext, OpenFheEvaluator, load_openfhe
 from penstock.program.openfhe.stored import ciphertext_bytes, library_ciphertext
-from penstock.runtime.native.ends import Encrypted
+from penstock.runtime.native.client import Encrypted
 from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysInMemory

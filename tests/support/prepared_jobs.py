@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.program import workloads
 from penstock.runtime.keystore import KeyStore
-from penstock.runtime.native.ends import PreparedEnds
+from penstock.runtime.native.client import PreparedEnds
 from penstock.runtime.native.engine import EngineHere, NativeEngine, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysOnDisk

@@ -17,7 +17,7 @@ from penstock.program.openfhe.recorder.packaging import Packaging
 from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.package.content import ConstantsInMemory, Package
 from penstock.program.package.replay import run_package
-from penstock.runtime.native.ends import PreparedEnds
+from penstock.runtime.native.client import PreparedEnds
 from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysInMemory

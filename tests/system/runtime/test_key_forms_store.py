@@ -15,7 +15,7 @@ from penstock.errors import KeyDamaged, KeyRefused
 from penstock.front.cli.main import main
 from penstock.runtime.client import KeyPair
 from penstock.runtime.keystore import KeyCache, KeyName, KeyStore, KeyUse, parameter_digest
-from penstock.runtime.native.ends import PreparedEnds
+from penstock.runtime.native.client import PreparedEnds
 from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysOnDisk

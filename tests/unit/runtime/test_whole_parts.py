@@ -8,7 +8,8 @@ import pytest
 from penstock.errors import BudgetTooSmall
 from penstock.runtime.native.compiled import ArenaModel, Compiled, CompilingEngine, CompilingEvaluator
 from penstock.runtime.native.lanes import choose_lanes, play
-from penstock.runtime.native.sharing import Room, Wanted, shared_room
+from penstock.runtime.native.room import Room, shared_room
+from penstock.runtime.native.sharing import Wanted
 from penstock.scheme.params import catalogue
 from penstock.scheme.traces.schema import TraceMeta
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.runtime.native.ends import Decrypted, Encrypted
+from penstock.runtime.native.client import Decrypted, Encrypted
 from penstock.service import owners as owners_module
 from penstock.service.owners import Owners
 from penstock.service.tenants import Job

@@ -130,26 +130,21 @@ class SscPlan:
 
     def packed(self, vectors: Floats, number: int) -> Floats:
         """The slots of object `number`, (slots,), from vectors of shape (vectors, at most features)."""
-        rows = vectors[number * self.per_object : (number + 1) * self.per_object]
-        filled = np.zeros((self.per_object, self.features))
-        filled[: len(rows), : rows.shape[1]] = rows
-        return self._slots(filled)
+        return self._slots(vectors[number * self.per_object : (number + 1) * self.per_object])
 
     def repeated(self, query: Floats) -> Floats:
         """The slots of the query, (slots,): once for each vector of a ciphertext."""
-        filled = np.zeros((self.per_object, self.features))
-        filled[:, : len(query)] = query
-        return self._slots(filled)
+        return self._slots(np.tile(query, (self.per_object, 1)))
 
     def mask(self) -> Floats:
         """Ones where scores are, (slots,)."""
-        filled = np.zeros((self.per_object, self.features))
-        filled[:, 0] = 1.0
-        return self._slots(filled)
+        return self._slots(np.ones((self.per_object, 1)))
 
     def _slots(self, rows: Floats) -> Floats:
-        slots = np.zeros(self.params.slots)
-        slots[: rows.size] = rows.reshape(-1)
+        """Rows side by side, each in the place of a vector; zeros behind them."""
+        filled, slots = np.zeros((self.per_object, self.features)), np.zeros(self.params.slots)
+        filled[: len(rows), : rows.shape[1]] = rows
+        slots[: filled.size] = filled.reshape(-1)
         return slots
 
     def scores(self, answers: Sequence[Floats]) -> Floats:

@@ -10,7 +10,7 @@ from penstock.program.evaluator.protocol import Values
 from penstock.runtime.client.engine import load_client
 from penstock.runtime.client.pair import FILES, OWNER, KeyPair
 from penstock.runtime.client.passphrase import passphrase_of
-from penstock.runtime.native.ends import Decrypted, Encrypted
+from penstock.runtime.native.client import Decrypted, Encrypted
 from penstock.scheme.params.ckks import CkksParameters
 
 

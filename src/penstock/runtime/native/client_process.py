@@ -23,8 +23,7 @@ from penstock.base.system.workers import interrupts_held, python_module
 from penstock.base.types import Row
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UsageError
 from penstock.program.evaluator.protocol import Values
-from penstock.runtime.native.client import chosen_library
-from penstock.runtime.native.ends import Decrypted, Encrypted
+from penstock.runtime.native.client import Decrypted, Encrypted, chosen_library
 from penstock.scheme.params.ckks import CkksParameters
 
 _ENDING_S = 10.0
@@ -100,13 +99,13 @@ class ClientProcess:
         return Encrypted(content=self._content(), **times)
 
     def decrypt(self, content: bytes) -> Decrypted:
-        return self._decrypted(content, "decrypt")
+        return self._decrypted(content, is_complex=False)
 
     def decrypt_complex(self, content: bytes) -> Decrypted:
-        return self._decrypted(content, "decrypt_complex")
+        return self._decrypted(content, is_complex=True)
 
-    def _decrypted(self, content: bytes, how: str) -> Decrypted:
-        self._ask(do=how)
+    def _decrypted(self, content: bytes, *, is_complex: bool) -> Decrypted:
+        self._ask(do="decrypt", is_complex=is_complex)
         self._send(content)
         times = self._hear()
         return Decrypted(values=np.frombuffer(self._content(), dtype=np.complex128), **times)

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
@@ -25,7 +24,6 @@ from penstock.base.system.workers import after_parent, no_core_files
 from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.runtime.native.client import LIBRARIES, Client, open_client
-from penstock.runtime.native.ends import Decrypted
 from penstock.runtime.native.memory import peak_resident_bytes
 from penstock.scheme.params.ckks import CkksParameters
 
@@ -85,13 +83,8 @@ class Answers:
         self._say(begun_s=made.begun_s, encoded_s=made.encoded_s, ended_s=made.ended_s)
         self._connection.send_bytes(made.content)
 
-    def do_decrypt(self) -> None:
-        self._decrypted(self.client.decrypt)
-
-    def do_decrypt_complex(self) -> None:
-        self._decrypted(self.client.decrypt_complex)
-
-    def _decrypted(self, decrypt: Callable[[bytes], Decrypted]) -> None:
+    def do_decrypt(self, is_complex: bool) -> None:
+        decrypt = self.client.decrypt_complex if is_complex else self.client.decrypt
         decryption = decrypt(self._connection.recv_bytes())
         self._say(begun_s=decryption.begun_s, ended_s=decryption.ended_s)
         self._connection.send_bytes(decryption.values.tobytes())

@@ -7,8 +7,9 @@ calls. No composite is hidden: series and bootstrapping are our circuits, made o
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from itertools import islice
 
 from penstock.program.evaluator.arguments import pairs_of
@@ -18,7 +19,7 @@ from penstock.program.evaluator.imaginary import ComplexValues
 from penstock.program.evaluator.protocol import Plain, Values, Weight
 from penstock.program.evaluator.rows import ciphertext
 from penstock.program.evaluator.scaling import ScaleState
-from penstock.runtime.native.ends import Ends
+from penstock.runtime.native.client import Ends
 from penstock.runtime.native.engine import Executor, NativeEngine
 from penstock.runtime.native.work import OverScale
 from penstock.scheme.operations import OpKind
@@ -84,23 +85,21 @@ class ExecutingEvaluator(ExpandingEvaluator):
         if len(terms) < 2 or state.degree > 1 or fresh or not alike:
             return super().weighted_sum(terms, plains)
         call = Call(OpKind.MULT_PLAIN, terms, ScaleState(state.limbs, 2), how=PlainSum(tuple(plains)))
-        done = self.engine.execute(call)
-        self._dealt = Pass(done.start_s, done.end_s).parts(2 * len(terms) - 1)
-        try:
-            total = super().weighted_sum(terms, plains)
-        finally:
-            self._dealt = None
-        total.value = done.value
-        return total
+        return self._in_one_pass(call, partial(super().weighted_sum, terms, plains))
 
     def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, object]) -> Cipher:
         state = terms[0].state
         if any(term.state != state for term in terms):
             return super().weighted(terms, weights, kept)
-        done = self.engine.execute(Call(OpKind.MULT_SCALAR, terms, state, how=NumberSum(weights, kept)))
-        self._dealt = Pass(done.start_s, done.end_s).parts(2 * len(terms) - 1)
+        call = Call(OpKind.MULT_SCALAR, terms, state, how=NumberSum(weights, kept))
+        return self._in_one_pass(call, partial(super().weighted, terms, weights, kept))
+
+    def _in_one_pass(self, call: Call, rows: Callable[[], Cipher]) -> Cipher:
+        """A sum of products that the engine does in one pass; `rows` writes a row for each product and addition."""
+        done = self.engine.execute(call)
+        self._dealt = Pass(done.start_s, done.end_s).parts(2 * len(call.operands) - 1)
         try:
-            total = super().weighted(terms, weights, kept)
+            total = rows()
         finally:
             self._dealt = None
         total.value = done.value

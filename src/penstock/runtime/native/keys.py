@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Protocol
 
@@ -39,6 +39,10 @@ class KeyTraffic:
     """Seconds that operations waited for rows."""
     read_s: float = 0.0
     """Seconds of reading and checking, overlapped or not."""
+
+
+_OF_CACHE = tuple(field.name for field in fields(KeyTraffic) if field.name not in ("key_bytes", "wait_s"))
+"""What a cache counts itself."""
 
 
 class KeySource(Protocol):
@@ -258,17 +262,7 @@ class KeysOnDisk:
             return self._ended
         stats = self._cache.stats()
         return KeyTraffic(
-            key_bytes=self._key_bytes,
-            read_bytes=stats.read_bytes,
-            expanded_bytes=stats.expanded_bytes,
-            requested_bytes=stats.requested_bytes,
-            hits=stats.hits,
-            late_hits=stats.late_hits,
-            misses=stats.misses,
-            evictions=stats.evictions,
-            peak_resident_bytes=stats.peak_resident_bytes,
-            wait_s=sum(self.waits_s),
-            read_s=stats.read_s,
+            key_bytes=self._key_bytes, wait_s=sum(self.waits_s), **{name: getattr(stats, name) for name in _OF_CACHE}
         )
 
     def close(self) -> None:

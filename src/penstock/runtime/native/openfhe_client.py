@@ -34,7 +34,7 @@ from penstock.program.openfhe.paging import check_folder
 from penstock.program.openfhe.turn import TURN
 from penstock.runtime.keystore import KeyStore
 from penstock.runtime.keystore.export import ROTATIONS, export_openfhe
-from penstock.runtime.native.ends import Decrypted, Encrypted
+from penstock.runtime.native.client import Decrypted, Encrypted
 from penstock.runtime.native.engine import make_context
 from penstock.runtime.native.store import ENCAPSULATION
 from penstock.scheme.operations import CONJ_KEY, RELIN_KEY, TO_DENSE_KEY, TO_SPARSE_KEY

@@ -15,24 +15,24 @@ from penstock import _engine
 from penstock.base.units import format_seconds
 from penstock.errors import PenstockError
 from penstock.program.evaluator.protocol import Values
+from penstock.runtime.native.client import Ends
 from penstock.runtime.native.compiled import Compiled, CompilingEvaluator, compile_program
 from penstock.runtime.native.compute import WaitingInputs, WholeOptions, compute_compiled
-from penstock.runtime.native.ends import Ends
 from penstock.runtime.native.inputs import InputTraffic
 from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, ProgramKeys
 from penstock.runtime.native.lanes import Lanes, choose_lanes
 from penstock.runtime.native.memory import MemoryWatch, resident_bytes
 from penstock.runtime.native.prepared import NativeRun, Prepared
-from penstock.runtime.native.sharing import (
+from penstock.runtime.native.room import (
     KEPT_AUTOMORPHISMS,
     Room,
-    Wanted,
     least_bytes,
     shared_room,
     wanted_inputs,
     wanted_keys,
     wanted_vectors,
 )
+from penstock.runtime.native.sharing import Wanted
 from penstock.scheme.traces.schema import Trace, TraceMeta
 
 _AHEAD_VECTORS = 8

@@ -20,15 +20,8 @@ from penstock.runtime.native.compiled import CompilingEvaluator
 from penstock.runtime.native.engine import KEPT_CIPHERTEXTS
 from penstock.runtime.native.memory import resident_bytes
 from penstock.runtime.native.metered import Metered, MeteredEngine, meter
-from penstock.runtime.native.sharing import (
-    INPUT_BYTES_PER_S,
-    KEPT_AUTOMORPHISMS,
-    Part,
-    Wanted,
-    least_of,
-    plan_memory,
-    wanted_keys,
-)
+from penstock.runtime.native.room import INPUT_BYTES_PER_S, KEPT_AUTOMORPHISMS, wanted_keys
+from penstock.runtime.native.sharing import Part, Wanted, least_of, plan_memory
 from penstock.runtime.scanning.query import Plan, scan_all, stored_entry
 from penstock.runtime.scanning.scanners import ScanPlan
 from penstock.runtime.scanning.store import Database

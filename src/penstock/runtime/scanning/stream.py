@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import mmap
 import os
-import queue
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -52,51 +52,35 @@ class EntryStream(Generic[T]):
     ) -> None:
         self.times = StreamTimes(direct=direct)
         self._database, self._decode, self._prefetch = database, decode, prefetch
-        self._stop = threading.Event()
 
     def __iter__(self) -> Iterator[T]:
-        if not self._prefetch:
-            yield from self._entries()
-            return
-        ready: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(self._prefetch)
-        thread = threading.Thread(target=self._fill, args=(ready,), name="penstock-database", daemon=True)
-        thread.start()
-        try:
-            while True:
-                began = time.perf_counter()
-                entry, problem = ready.get()
-                self.times.wait_s += time.perf_counter() - began
-                if isinstance(problem, _End):
-                    return
-                if problem is not None:
-                    raise problem
-                yield entry  # type: ignore[misc]
-        finally:
-            self._stop.set()
-            while thread.is_alive():  # it may be waiting for a place
-                thread.join(0.01)
-                with suppress(queue.Empty):
-                    ready.get_nowait()
+        with closing(self._entries()) as entries:
+            if not self._prefetch:
+                yield from (entry for (entry,) in entries)
+                return
+            pool = ThreadPoolExecutor(1, thread_name_prefix="penstock-database")
+            try:
+                # One more than lie ready: it is decoded, or waits for a place.
+                coming = deque(pool.submit(next, entries, None) for _ in range(self._prefetch + 1))
+                while True:
+                    began = time.perf_counter()
+                    entry = coming.popleft().result()
+                    self.times.wait_s += time.perf_counter() - began
+                    if entry is None:
+                        return
+                    coming.append(pool.submit(next, entries, None))
+                    yield entry[0]
+            finally:
+                pool.shutdown(cancel_futures=True)
 
-    def _fill(self, ready: queue.Queue[tuple[T | None, BaseException | None]]) -> None:
-        problem: BaseException = _End()
-        try:
-            for entry in self._entries():
-                ready.put((entry, None))
-                if self._stop.is_set():
-                    return
-        except BaseException as error:
-            problem = error
-        ready.put((None, problem))
-
-    def _entries(self) -> Iterator[T]:
+    def _entries(self) -> Generator[tuple[T], None, None]:
         layout = self._database.layout
         for segment in range(layout.num_segments):
             for number, content in zip(layout.entries(segment), self._checked(segment), strict=True):
                 began = time.perf_counter()
                 entry = self._decode(number, content)
                 self.times.decode_s += time.perf_counter() - began
-                yield entry
+                yield (entry,)
 
     def _checked(self, segment: int) -> Iterator[bytes]:
         """The entries of a segment, each once it was checked."""
@@ -128,10 +112,6 @@ class EntryStream(Generic[T]):
                     times.checksum_s += time.perf_counter() - began
                     yield entry
                 view.release()
-
-
-class _End(BaseException):
-    """All entries were read."""
 
 
 class SequentialFile:

@@ -21,16 +21,8 @@ from penstock.program.evaluator.scaling import ScaleState
 from penstock.runtime.native.compiled import CompilingEvaluator
 from penstock.runtime.native.memory import resident_bytes
 from penstock.runtime.native.metered import Metered, MeteredEngine, meter
-from penstock.runtime.native.sharing import (
-    INPUT_BYTES_PER_S,
-    KEPT_AUTOMORPHISMS,
-    MemoryPlan,
-    Part,
-    Wanted,
-    least_of,
-    plan_memory,
-    wanted_keys,
-)
+from penstock.runtime.native.room import INPUT_BYTES_PER_S, KEPT_AUTOMORPHISMS, wanted_keys
+from penstock.runtime.native.sharing import MemoryPlan, Part, Wanted, least_of, plan_memory
 from penstock.runtime.similarity.files import block_bytes, payload_count, record_bytes
 from penstock.scheme.params.ckks import CkksParameters
 

@@ -225,8 +225,8 @@ class WorkerPool:
                 "budget_bytes": self.settings.budget_bytes,
                 "floor_bytes": self.settings.floor_bytes,
                 **self._counters(),
-                "resident_bytes": self._resident_bytes(),
-                "peak_resident_bytes": max(self._past_peak, self._peak()),
+                "resident_bytes": self._now("resident_bytes"),
+                "peak_resident_bytes": max(self._past_peak, self._now("peak_resident_bytes")),
                 "workers": [worker.figures() for worker in self._workers.values()],
                 "worker_deaths": self._deaths,
                 "isolation": self.isolation.value,
@@ -352,20 +352,16 @@ class WorkerPool:
 
     def _counters(self) -> dict[str, int]:
         """Of all workers since the pool began."""
-        caches = [worker.cache for worker in self._workers.values()]
-        return {name: past + sum(cache.get(name, 0) for cache in caches) for name, past in self._past.items()}
+        return {name: past + self._now(name) for name, past in self._past.items()}
 
-    def _resident_bytes(self) -> int:
-        return sum(int(worker.cache.get("resident_bytes", 0)) for worker in self._workers.values())
-
-    def _peak(self) -> int:
-        """Most bytes of keys that the workers of now have had in memory."""
-        return sum(int(worker.cache.get("peak_resident_bytes", 0)) for worker in self._workers.values())
+    def _now(self, name: str) -> int:
+        """A figure of the caches of the workers of now, summed."""
+        return sum(int(worker.cache.get(name, 0)) for worker in self._workers.values())
 
     def _gone(self, name: str) -> WorkerProcess:
         """End a worker, and keep its counters."""
         self._past = {count: past + self._workers[name].cache.get(count, 0) for count, past in self._past.items()}
-        self._past_peak = max(self._past_peak, self._peak())
+        self._past_peak = max(self._past_peak, self._now("peak_resident_bytes"))
         worker = self._workers.pop(name)
         worker.end()
         return worker
@@ -442,7 +438,7 @@ class WorkerPool:
     def _sample(self) -> None:
         running, read = len(self._queue.running()), self._counters()["read_bytes"]
         waiting = len(self._queue) - running
-        self._record.sample(PoolSample(time.monotonic(), waiting, running, self._resident_bytes(), read))
+        self._record.sample(PoolSample(time.monotonic(), waiting, running, self._now("resident_bytes"), read))
 
     def _fits(self, running: Sequence[Entry], entry: Entry) -> bool:
         """Whether its memory fits beside the running jobs'."""

@@ -130,10 +130,9 @@ class Queue:
         self._compute_s[package] = known_s + _NEWEST_SHARE * (own_s - known_s)
         self._shares.had(entry.spec.tenant, figures.compute_s)
 
-    def service_s(self, spec: JobSpec, missing_bytes: int = 0) -> float:
-        """Predicted seconds of a job."""
-        known_s = self._compute_s.get(content_of(spec.package), spec.compute_s)
-        return max(known_s, missing_bytes / self._rule.read_bytes_per_s)
+    def service_s(self, spec: JobSpec) -> float:
+        """Predicted seconds of a job, its keys in memory."""
+        return self._compute_s.get(content_of(spec.package), spec.compute_s)
 
     def _key_bytes(self, entry: Entry, there: Mapping[str, int]) -> tuple[int, int]:
         """Bytes of a job's keys, and of those that memory lacks."""
