@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from native_runs import record_native
 from penstock.program.evaluator.circuits.bootstrap import with_few_keys
 from penstock.program.evaluator.circuits.openfhe.bootstrapping import Sine, sine_series
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
@@ -25,6 +24,7 @@ from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.traces.inspect import differences, problems
 from penstock.scheme.traces.schema import TraceMeta
+from support.native_runs import record_native
 from support.toy import toy_bootstrap
 
 Floats = npt.NDArray[np.float64]

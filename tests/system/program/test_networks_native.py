@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from native_runs import record_native
 from penstock.program.evaluator.circuits.bootstrap import with_few_keys
 from penstock.program.running.clear import run_clear
 from penstock.program.running.reading import resolve
 from penstock.program.running.trace import trace_workload
 from penstock.runtime.native.prepared import ClientPlace, KeyPlace, key_uses
 from penstock.scheme.traces.inspect import differences, problems
+from support.native_runs import record_native
 
 
 @pytest.mark.usefixtures("encrypting")

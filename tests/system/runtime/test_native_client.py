@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from native_runs import record_native
 from penstock.base.system.files import FileError
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, UnknownName, UsageError
 from penstock.program.openfhe import key_pair
@@ -29,6 +28,7 @@ from penstock.runtime.native.memory import resident_bytes
 from penstock.runtime.native.prepared import ClientPlace, KeyPlace
 from penstock.scheme.params import catalogue
 from penstock.scheme.traces.inspect import differences
+from support.native_runs import record_native
 
 PARAMS = "insecure-small"
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from native_runs import record_native
 from penstock.errors import PenstockError
 from penstock.front.cli.main import main
 from penstock.front.hall import queueing
@@ -33,6 +32,7 @@ from penstock.service.tenants import Job
 from penstock.service.work.messages import WorkerSettings
 from penstock.service.work.order import Order
 from penstock.service.work.pool import WorkerPool
+from support.native_runs import record_native
 
 pytestmark = pytest.mark.usefixtures("encrypting")
 WORKLOAD = "inner-product"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from native_runs import record_native
 from penstock.errors import MachineError, ParamsError, UsageError
 from penstock.front.cli.main import main
 from penstock.lab.prediction.prediction import predict
@@ -20,6 +19,7 @@ from penstock.runtime.native.prepared import ClientPlace
 from penstock.scheme.machines import load_machine
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.variation import varied
+from support.native_runs import record_native
 
 SHARP = load_machine("sharp")
 RINGS = (2**13, 2**14, 2**15)

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from native_runs import record_native
 from penstock.base.system import own_file
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.front.cli.main import main
@@ -30,6 +29,7 @@ from penstock.scheme.machines import load_machine
 from penstock.scheme.params import catalogue
 from penstock.scheme.traces.inspect import differences
 from penstock.service.tenants import parse_jobs
+from support.native_runs import record_native
 
 HEAD = 'import numpy as np\n\nPARAMS = "insecure-ci"\n\n'
 DATA = "def data(size, slots, seed):\n    return np.random.default_rng(seed).uniform(-1, 1, 8)\n\n"

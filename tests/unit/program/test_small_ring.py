@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from native_runs import record_native
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.front.cli.verbs.ssd.queries import similarity
 from penstock.lab.instorage.query import similarity_query
@@ -41,6 +40,7 @@ from penstock.scheme.play.price import price_trace
 from penstock.scheme.traces.rules import object_problems, operation_problems
 from penstock.scheme.traces.schema import Trace, TraceMeta
 from penstock.scheme.work.kernels import kernel_work
+from support.native_runs import record_native
 
 N, SMALL = 2**16, 2**12
 PARAMS = large_parameters()
