@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ParamsError, UsageError
-from penstock.program.database.matching import MatchPlan, MatchScan, found
+from penstock.program.database.matching import MatchPlan, MatchScan, matches_in
 from penstock.program.database.packing import RecordPacking, precision_bits
 from penstock.program.database.pir import PirPlan, PirScan
 from penstock.program.database.ssc import SscPlan, SscScan, top_k
@@ -151,7 +151,7 @@ def test_patterns_are_found_at_words_and_nowhere_else() -> None:
     plan = MatchPlan(params=SET, records=5, packing=packing(8, 16), pattern_bytes=4)
     sums = MatchScan(ClearEvaluator(SET), plan, b"abcd").absorb(plan.packed(records, 0))
     distances = np.stack([plan.distances(each, start) for start, each in enumerate(sums)], axis=1)[:5]
-    assert found(distances).tolist() == [[0, 0], [1, 1], [3, 2], [4, 0], [4, 2]]
+    assert matches_in(distances).tolist() == [[0, 0], [1, 1], [3, 2], [4, 0], [4, 2]]
     with pytest.raises(UsageError, match="multiple"):
         MatchPlan(params=SET, records=5, packing=packing(8, 16), pattern_bytes=3)
     with pytest.raises(UsageError, match="longer than a record"):

@@ -129,6 +129,6 @@ class MatchScan:
         return [self.ev.add(operand, query) for query in self._queries]
 
 
-def found(distances: Floats) -> npt.NDArray[np.int64]:
+def matches_in(distances: Floats) -> npt.NDArray[np.int64]:
     """(record, start) of every match in distances of shape (records, starts), in order."""
     return np.argwhere(distances < 0.5)

@@ -8,6 +8,7 @@ several sizes).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -99,9 +100,7 @@ def _pir_work(plan: PirPlan) -> ScanWork:
     slots, stages = plan.params.slots, plan.levels
 
     def traced(dimensions: tuple[int, ...], columns: int) -> _Counted:
-        blocks = 1
-        for length in dimensions:
-            blocks *= length
+        blocks = math.prod(dimensions)
         packing = replace(plan.packing, record_bytes=columns * plan.packing.chunk_bytes)
         small = replace(plan, records=blocks * slots, folds=dimensions[1:], packing=packing)
         return _counted(plan.params, lambda ev: PirScan(ev, small, [0]), lambda ev: ev.encode(_none), small.num_objects)

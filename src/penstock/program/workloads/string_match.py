@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.program.database.matching import MatchPlan, MatchScan, found
+from penstock.program.database.matching import MatchPlan, MatchScan, matches_in
 from penstock.program.database.packing import Bytes, Floats, RecordPacking
 from penstock.program.evaluator.protocol import Evaluator
 from penstock.program.workloads.parts.check import Check, refuse_path
@@ -113,7 +113,7 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     """The same matches as a search in the clear finds, with words within a quarter of whole numbers."""
     error = float(np.max(np.abs(clear - got)))
     wanted = matches(data.records, data.pattern, size.bits_per_slot // 8)
-    seen = {(int(record), int(start)) for record, start in found(got)}
+    seen = {(int(record), int(start)) for record, start in matches_in(got)}
     outcome = {
         "the matches are those of a search in the clear": seen == wanted,
         f"words are within {MARGIN:g} of whole numbers": error <= MARGIN,

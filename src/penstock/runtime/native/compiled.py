@@ -26,6 +26,8 @@ from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.builder import TraceBuilder
 
 MOST_LARGER = 4
+KEPT_AUTOMORPHISMS = 128
+"""Permutations that the engine keeps."""
 
 
 class ArenaModel:
@@ -184,6 +186,12 @@ class Compiled:
                 waiting -= sum(self.value_rows[made - 1])
             arena.give(scratch)
         return most_live, arena.most_bytes, most_all
+
+    @property
+    def table_bytes(self) -> int:
+        """Of the permutations of its rotations, which the engine makes at their first use: 4 bytes a coefficient."""
+        rotations = {key for key, _ in self.key_uses if key.startswith("rot")}
+        return 4 * self.params.ring_dim * min(len(rotations), KEPT_AUTOMORPHISMS)
 
     @property
     def repeated_bytes(self) -> int:

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from penstock import _engine
 from penstock.base.system.files import os_errors
 from penstock.errors import PenstockError
-from penstock.program.evaluator.protocol import Plain
 from penstock.runtime.native.compiled import Compiled
 from penstock.runtime.native.inputs import InputTraffic
 from penstock.runtime.native.keys import KeysInMemory, WholeKeys
@@ -105,7 +104,7 @@ def compute_compiled(
     outputs, times, counts = compiled.tasks.run(
         context,
         keys.of_program(compiled.keys),
-        lambda number: _values(compiled.vectors[number]),
+        lambda number: np.ascontiguousarray(compiled.vectors[number].fleeting(), dtype=np.complex128),
         take,
         progress,
         slots=compiled.params.slots,
@@ -122,8 +121,3 @@ def compute_compiled(
     if len(made) != len(compiled.outputs):
         raise PenstockError(f"the program made {len(made)} of its {len(compiled.outputs)} outputs")
     return Computed(outputs=made, times=times, counts=counts)
-
-
-def _values(plain: Plain) -> npt.NDArray[np.complex128]:
-    """A vector, which is not kept."""
-    return np.ascontiguousarray(plain.fleeting(), dtype=np.complex128)

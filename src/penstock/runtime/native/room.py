@@ -15,8 +15,6 @@ from penstock.runtime.native.compiled import Compiled
 from penstock.runtime.native.plans import READ_BYTES_PER_S
 from penstock.runtime.native.sharing import Wanted, dealt, short
 
-KEPT_AUTOMORPHISMS = 128
-"""Permutations that the engine keeps, of 4 bytes a coefficient."""
 INPUT_BYTES_PER_S = 1.5e9
 """To read an encrypted input again and to check its words. Assumed."""
 

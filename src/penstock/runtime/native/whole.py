@@ -24,7 +24,6 @@ from penstock.runtime.native.lanes import Lanes, choose_lanes
 from penstock.runtime.native.memory import MemoryWatch, resident_bytes
 from penstock.runtime.native.prepared import NativeRun, Prepared
 from penstock.runtime.native.room import (
-    KEPT_AUTOMORPHISMS,
     Room,
     least_bytes,
     shared_room,
@@ -286,10 +285,9 @@ def _room(prepared: Prepared, whole: WholeProgram, budget: WholeBudget) -> Room:
     if budget.memory_bytes is not None:
         context.release_memory()
     values, held, with_inputs = compiled.held_bytes(context.keep_bytes)
-    rotations = len({key for key, _ in compiled.key_uses if key.startswith("rot")})
     fixed = Room(
         process_bytes=resident_bytes(os.getpid()) - context.kept_bytes,
-        table_bytes=4 * params.ring_dim * min(rotations, KEPT_AUTOMORPHISMS),
+        table_bytes=compiled.table_bytes,
         value_bytes=values,
         kept_bytes=held - values,
         key_bytes=0,

@@ -38,6 +38,7 @@ from penstock.runtime.scanning.store import (
     digest_of_keys,
     new_identity,
 )
+from penstock.runtime.scanning.stream import verify_segment
 
 SEGMENT_BYTES = 64 << 20
 """A segment is the unit that a killed load repeats, and the data held in memory while it is made."""
@@ -311,8 +312,6 @@ def _check_room(path: Path, needed: int) -> None:
 
 def _is_whole(database: Database, segment: int, times: LoadTimes) -> bool:
     """Whether an earlier load has written this segment, as it should be."""
-    from penstock.runtime.scanning.stream import verify_segment
-
     if not database.segment_path(segment).is_file():
         return False
     began = time.perf_counter()

@@ -20,7 +20,7 @@ from penstock.runtime.native.compiled import CompilingEvaluator
 from penstock.runtime.native.engine import KEPT_CIPHERTEXTS
 from penstock.runtime.native.memory import resident_bytes
 from penstock.runtime.native.metered import Metered, MeteredEngine, meter
-from penstock.runtime.native.room import INPUT_BYTES_PER_S, KEPT_AUTOMORPHISMS, wanted_keys
+from penstock.runtime.native.room import INPUT_BYTES_PER_S, wanted_keys
 from penstock.runtime.native.sharing import Part, Wanted, least_of, plan_memory
 from penstock.runtime.scanning.query import Plan, scan_all, stored_entry
 from penstock.runtime.scanning.scanners import ScanPlan
@@ -122,8 +122,7 @@ def _entry_bytes(asked: AskedScan) -> int:
 
 def _parts(asked: AskedScan, metered: Metered, process_bytes: int, of_values: tuple[int, int]) -> list[Part]:
     """All classes of data. `of_values`: in use, and kept for new ones."""
-    params, layout = asked.plan.params, asked.database.layout
-    rotations = {key for key, _ in metered.compiled.key_uses if key.startswith("rot")}
+    layout = asked.database.layout
     entry = _entry_bytes(asked)
     buffer = max(layout.header_bytes, max(1, READ_BYTES // layout.stride) * layout.stride)
     repeats = -(-asked.plan.num_objects // MOST_OBJECTS)
@@ -141,7 +140,7 @@ def _parts(asked: AskedScan, metered: Metered, process_bytes: int, of_values: tu
         "values": Wanted.always(of_values[0]),
         "memory kept for new values": Wanted.always(of_values[1]),
         "constants": Wanted.always(_constant_bytes(asked, metered)),
-        "tables": Wanted.always(4 * params.ring_dim * min(len(rotations), KEPT_AUTOMORPHISMS)),
+        "tables": Wanted.always(metered.compiled.table_bytes),
     }
     return [Part(name=name, wanted=part, phases=PHASE) for name, part in wanted.items()]
 

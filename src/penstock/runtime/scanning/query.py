@@ -11,7 +11,7 @@ import numpy as np
 from penstock._engine import CkksContext
 from penstock.base.types import Row
 from penstock.program.database.description import CIPHERTEXTS, RECORDS
-from penstock.program.database.matching import MatchPlan, MatchScan, found
+from penstock.program.database.matching import MatchPlan, MatchScan, matches_in
 from penstock.program.database.packing import Floats
 from penstock.program.database.pir import PirPlan, PirScan
 from penstock.program.database.ssc import SscPlan, SscScan, top_k
@@ -120,7 +120,7 @@ def _answered(
                 matches += _matched(ev, plan, sums or (), number)
         if on_entry is not None:
             on_entry(number + 1, total)
-    found_now = _finish(ev, plan, scan, question)
+    shown = _finish(ev, plan, scan, question)
     wall_s, cpu_s, own_cpu_s = time.perf_counter() - asked, time.process_time() - cpu, time.thread_time() - own_cpu
     trace = ev.builder.finish(
         TraceMeta(workload=database.description.kind, params=plan.params.to_dict(), reading=reading)
@@ -128,7 +128,7 @@ def _answered(
     by_kind = seconds_by_kind(trace)
     client = (OpKind.ENCRYPT.value, OpKind.DECRYPT.value)
     return Answer(
-        **found_now,
+        **shown,
         matches=tuple(matches),
         stream=stream.times,
         trace=trace,
@@ -233,7 +233,7 @@ def _matched(ev: Evaluator, plan: MatchPlan, sums: Iterable[Ciphertext], number:
     first = number * plan.per_object
     return [
         (first + int(record), int(begin) * plan.packing.chunk_bytes)
-        for record, begin in found(distances)
+        for record, begin in matches_in(distances)
         if first + record < plan.records
     ]
 

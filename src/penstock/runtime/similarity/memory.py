@@ -21,7 +21,7 @@ from penstock.program.evaluator.scaling import ScaleState
 from penstock.runtime.native.compiled import CompilingEvaluator
 from penstock.runtime.native.memory import resident_bytes
 from penstock.runtime.native.metered import Metered, MeteredEngine, meter
-from penstock.runtime.native.room import INPUT_BYTES_PER_S, KEPT_AUTOMORPHISMS, wanted_keys
+from penstock.runtime.native.room import INPUT_BYTES_PER_S, wanted_keys
 from penstock.runtime.native.sharing import MemoryPlan, Part, Wanted, least_of, plan_memory
 from penstock.runtime.similarity.files import block_bytes, payload_count, record_bytes
 from penstock.scheme.params.ckks import CkksParameters
@@ -148,7 +148,6 @@ def _parts(
     query = 2 * layout.dim * 2 * 8 * layout.small_dim
     # Three polynomials that are packed, and the switch of one of them over all primes.
     packing = 3 * one + 4 * params.polynomial_bytes(1 + params.num_p)
-    rotations = len({key for key, _ in metered.compiled.key_uses if key.startswith("rot")})
     scan_s = record_bytes(layout) / SCANNED_BYTES_PER_S
     groups = min(layout.blocks, asked.threads * (READ_AHEAD + 1))
     parts = {
@@ -168,7 +167,7 @@ def _parts(
         ),
         "values": (Wanted.always(of_values[0]), (COMPARISON,)),
         "memory kept for new values": (Wanted.always(of_values[1]), (COMPARISON,)),
-        "tables": (Wanted.always(4 * params.ring_dim * min(rotations, KEPT_AUTOMORPHISMS)), (COMPARISON,)),
+        "tables": (Wanted.always(metered.compiled.table_bytes), (COMPARISON,)),
         "constants": (_constants(metered, vector_sizes, encode_s_per_byte), (COMPARISON,)),
     }
     if not asked.count_only:

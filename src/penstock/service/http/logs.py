@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TextIO
 
 
@@ -19,9 +20,6 @@ class Log:
         """One line."""
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         line = json.dumps({"at": f"{at}Z", "event": event, **{k: v for k, v in fields.items() if v not in (None, "")}})
-        with self._lock:
-            try:
-                self._stream.write(line + "\n")
-                self._stream.flush()
-            except (OSError, ValueError):
-                pass
+        with self._lock, suppress(OSError, ValueError):
+            self._stream.write(line + "\n")
+            self._stream.flush()

@@ -471,10 +471,8 @@ class WorkerPool:
                     self._gone(name)
 
     def _residents(self) -> dict[str, dict[str, int]]:
-        residents: dict[str, dict[str, int]] = {}
-        for worker in self._workers.values():
-            residents.update(worker.cache.get("residents", {}))
-        return residents
+        caches = [worker.cache.get("residents", {}) for worker in self._workers.values()]
+        return {tenant: keys for residents in caches for tenant, keys in residents.items()}
 
     def _owner(self, tenant: str) -> str:
         return tenant if self.isolation is Isolation.PROCESS else ""
