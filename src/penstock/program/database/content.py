@@ -117,19 +117,17 @@ def _lines(path: Path, width: int) -> Bytes:
 
 def _vectors(path: Path, width: int) -> Floats:
     try:
-        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: no .npy file of vectors ({error})") from error
-    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu" or not len(vectors):
+    if array.ndim != 2 or array.dtype.kind not in "fiu" or not len(array):
+        raise UsageError(f"{path}: an array of shape {array.shape} of {array.dtype}: vectors are (n, features) numbers")
+    if array.shape[1] > width:
         raise UsageError(
-            f"{path}: an array of shape {vectors.shape} of {vectors.dtype}: vectors are (n, features) numbers"
-        )
-    if vectors.shape[1] > width:
-        raise UsageError(
-            f"{path}: vectors of {vectors.shape[1]} features are wider than {width}: raise --features to a power of "
+            f"{path}: vectors of {array.shape[1]} features are wider than {width}: raise --features to a power of "
             "two that holds them"
         )
-    return vectors
+    return array
 
 
 def _file_digest(path: Path) -> str:

@@ -90,9 +90,7 @@ def timed_reads(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequ
 def bytes_per_s(around: Sequence[KeyReads]) -> float:
     """The rate of the median key of those read before and after a run: a disk sometimes stalls for longer than many
     keys take."""
-    return median(
-        size / seconds for reads in around for size, seconds in zip(reads.key_bytes, reads.key_s, strict=True)
-    )
+    return median(size / took for reads in around for size, took in zip(reads.key_bytes, reads.key_s, strict=True))
 
 
 def cpu_s_per_byte(around: Sequence[KeyReads]) -> float:

@@ -205,11 +205,8 @@ class EngineHere(WorkExecutor):
         if is_coefficients:
             return [self._coefficients(encoding.plain, limbs) for encoding in vectors]
         name = (limbs, degree)
-        new = list(
-            {
-                id(encoding.plain): encoding.plain for encoding in vectors if name not in encoding.plain.kept(self)
-            }.values()
-        )
+        plains = {id(vector.plain): vector.plain for vector in vectors}.values()
+        new = [plain for plain in plains if name not in plain.kept(self)]
         if new:
             start = time.perf_counter()
             values = [np.ascontiguousarray(plain.values, dtype=np.complex128) for plain in new]

@@ -258,8 +258,7 @@ def _why(taken: RefreshPlan, others: tuple[RefreshPlan, ...], budget_bytes: int 
         return f"{other.num_keys} keys of {format_bytes(other.key_bytes).split(' (')[0]}{read}"
 
     parts = [
-        f"{other.name}: {other.predicted_s / taken.predicted_s:.2f} of its time, {difference(other)}"
-        for other in others
+        f"{plan.name}: {plan.predicted_s / taken.predicted_s:.2f} of its time, {difference(plan)}" for plan in others
     ]
     of_all = f"{format_seconds(taken.predicted_s)} of computing and reading in all"
     return f"refreshes by '{taken.name}' ({difference(taken)}): {of_all}; others: {'; '.join(parts)} (nominal rates)"

@@ -65,9 +65,7 @@ class Keys:
         except PenstockError as error:
             raise problem_of(error) from error
         self._changed(tenant)
-        return [
-            {"key": stored.name.key, "bytes": stored.file_bytes, "replaced": stored.replaced} for stored in imported
-        ]
+        return [{"key": made.name.key, "bytes": made.file_bytes, "replaced": made.replaced} for made in imported]
 
     def listed(self, tenant: str) -> Rows:
         """The keys of a tenant."""

@@ -68,9 +68,7 @@ def read_arrivals(path: Path, tenants: Sequence[str]) -> list[Arrival]:
     Raises: UsageError: other columns, a time that is not a number from 0 on. UnknownName: no such tenant. FileError.
     """
     with os_errors(path, "read"):
-        arrivals = sorted(
-            _rows(path, {name: place for place, name in enumerate(tenants)}), key=lambda arrival: arrival.at_s
-        )
+        arrivals = sorted(_rows(path, {name: place for place, name in enumerate(tenants)}), key=lambda job: job.at_s)
     if not arrivals:
         raise UsageError(f"{path}: it has no arrivals")
     return arrivals

@@ -204,8 +204,7 @@ class Queue:
         ahead_s = self._shares.ahead_s()
         heads = self._heads(entries)
         ranks = {
-            entry.number: rank(self.candidate(entry, residents, now), ahead_s, self._rule, self._order)
-            for entry in heads
+            job.number: rank(self.candidate(job, residents, now), ahead_s, self._rule, self._order) for job in heads
         }
         return sorted(heads, key=lambda entry: ranks[entry.number])[:most]
 

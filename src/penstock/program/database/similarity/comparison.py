@@ -129,22 +129,20 @@ class SearchCircuit:
                 a = sign.step(ev, a, index, 0.5 if index == len(sign.series) - 1 else 1.0)
             return self._reduced(ev.add(a, 0.5))
 
-    def count(self, matches: Iterable[Ciphertext]) -> list[Ciphertext]:
+    def count(self, masks: Iterable[Ciphertext]) -> list[Ciphertext]:
         """The number of matches in the records of each slot: one ciphertext."""
         total: Ciphertext | None = None
-        for match in matches:
-            total = match if total is None else self.ev.add(total, match)
+        for mask in masks:
+            total = mask if total is None else self.ev.add(total, mask)
         assert total is not None
         return [self.ev.mod_drop(total, 1)]
 
-    def select(
-        self, matches: Iterable[Ciphertext], payloads: Callable[[int, int, int], Ciphertext]
-    ) -> list[Ciphertext]:
+    def select(self, masks: Iterable[Ciphertext], payloads: Callable[[int, int, int], Ciphertext]) -> list[Ciphertext]:
         """The result ciphertexts, one for each variant.
 
-        Args:   matches: the score ciphertexts in order. payloads: (variant, score ciphertext, column) -> its payloads.
+        Args:   masks: the score ciphertexts in order. payloads: (variant, score ciphertext, column) -> its payloads.
         """
-        sums = self._sums(matches, payloads)
+        sums = self._sums(masks, payloads)
         return [
             self._tables(sums[variant * COLUMNS : (variant + 1) * COLUMNS], self.selection.tables(variant))
             for variant in range(self.selection.variants)
@@ -177,21 +175,21 @@ class SearchCircuit:
         assert total is not None
         return total
 
-    def _sums(self, matches: Iterable[Ciphertext], payloads: Callable[[int, int, int], Ciphertext]) -> list[Ciphertext]:
+    def _sums(self, masks: Iterable[Ciphertext], payloads: Callable[[int, int, int], Ciphertext]) -> list[Ciphertext]:
         """Sums over all score ciphertexts of the products with the payloads' columns, three polynomials each; of the
         second variant with the rotations of `Selection.distance`."""
         ev, selection = self.ev, self.selection
         plain: list[Ciphertext | None] = [None] * COLUMNS
         turned: list[list[Ciphertext | None]] = []
-        for score, match in enumerate(matches):
+        for score, mask in enumerate(masks):
             with ev.scope("select"):
                 for column in range(COLUMNS):
-                    plain[column] = self._plus(plain[column], match, payloads(0, score, column))
+                    plain[column] = self._plus(plain[column], mask, payloads(0, score, column))
                 if selection.variants == 1:
                     continue
                 if score % BABY == 0:
                     turned.append([None] * COLUMNS)
-                rotated = ev.rotate(match, selection.distance(score, baby=True))
+                rotated = ev.rotate(mask, selection.distance(score, baby=True))
                 for column in range(COLUMNS):
                     turned[-1][column] = self._plus(turned[-1][column], rotated, payloads(1, score, column))
         sums = [column for column in plain if column is not None]
