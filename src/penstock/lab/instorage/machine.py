@@ -155,13 +155,13 @@ class UnitAccelerator:
 
     def price(self, work: KernelWork) -> Cost:
         """Seconds and the binding unit of an operation on one accelerator."""
-        found = self._costs.get(work)
-        if found is None:
-            found = self.machine.price(self.work(work))
+        cost = self._costs.get(work)
+        if cost is None:
+            cost = self.machine.price(self.work(work))
             if len(self._costs) >= MOST_COSTS:
                 self._costs.clear()
-            self._costs[work] = found
-        return found
+            self._costs[work] = cost
+        return cost
 
     def check_holds(self, params: CkksParameters) -> None:
         """An accelerator works on limbs: the operand, the result and a factor of one have to fit.

@@ -59,7 +59,7 @@ def redesigned(
 
 def area_and_power(accelerator: UnitAccelerator, lanes: int, scratchpad_bytes: int) -> AreaAndPower:
     """Whether the table of areas and powers is of this design."""
-    same = all(each.lanes == lanes for each in (accelerator.ntt, accelerator.bconv, accelerator.modu))
+    same = all(engine.lanes == lanes for engine in (accelerator.ntt, accelerator.bconv, accelerator.modu))
     return "published" if same and scratchpad_bytes == accelerator.scratchpad.value else "scaled"
 
 
@@ -108,7 +108,7 @@ def _exponents(accelerator: UnitAccelerator, row: Logic) -> tuple[float, float]:
     """Exponents of area and power over bytes, from the two scratchpads of the table; 1 where there is one size."""
     here, there = accelerator.scratchpad.value, accelerator.drive_scratchpad.value
     other = next(
-        (each for each in accelerator.logic.values() if each.scales is Scaling.SCRATCHPAD and each.only == "drive"),
+        (logic for logic in accelerator.logic.values() if logic.scales is Scaling.SCRATCHPAD and logic.only == "drive"),
         None,
     )
     if other is None or here == there:

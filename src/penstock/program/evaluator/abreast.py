@@ -28,7 +28,7 @@ class Bundle(Cipher):
     @classmethod
     def of(cls, members: Sequence[Cipher]) -> Bundle:
         first = members[0]
-        assert all(each.state == first.state and each.polynomials == first.polynomials for each in members)
+        assert all(member.state == first.state and member.polynomials == first.polynomials for member in members)
         return cls(first.object_id, first.state, first.polynomials, members=tuple(members))
 
 
@@ -60,9 +60,9 @@ class Abreast(CircuitEvaluator):
     def joined(self, results: Sequence[Cipher]) -> Cipher:
         return Bundle.of(results)
 
-    def each(self, work: Callable[..., Cipher], *operands: Cipher) -> Cipher:
+    def one_by_one(self, work: Callable[..., Cipher], *operands: Cipher) -> Cipher:
         if any(isinstance(operand, Bundle) for operand in operands):
-            return super().each(work, *operands)
+            return super().one_by_one(work, *operands)
         return work(*operands)  # a part of the circuit that runs for one ciphertext after the other
 
     # Steps.
@@ -77,7 +77,7 @@ class Abreast(CircuitEvaluator):
 
     def refresh_numbers(self, a: Cipher, small: int) -> Refresh:
         numbers = [self.inner.refresh_numbers(own, small) for own in members_of(a)]
-        return replace(numbers[0], adjust=EachOwn(each.adjust for each in numbers))
+        return replace(numbers[0], adjust=EachOwn(refresh.adjust for refresh in numbers))
 
     def mult(self, a: Cipher, b: Operand) -> Cipher:
         if not isinstance(b, EachOwn):
@@ -85,25 +85,25 @@ class Abreast(CircuitEvaluator):
         return Bundle.of([self.inner.mult(own, number) for own, number in zip(members_of(a), b, strict=True)])
 
     def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, Any]) -> Cipher:
-        return self.each(lambda *own: self.inner.weighted(own, weights, kept), *terms)
+        return self.one_by_one(lambda *own: self.inner.weighted(own, weights, kept), *terms)
 
     def scaled(self, a: Cipher, factor: float) -> Cipher:
-        return self.each(lambda own: self.inner.scaled(own, factor), a)
+        return self.one_by_one(lambda own: self.inner.scaled(own, factor), a)
 
     def _two(self, kind: OpKind, a: Cipher, b: Cipher, **rest: Any) -> Cipher:
-        return self.each(lambda x, y: self.inner._two(kind, x, y, **rest), a, b)
+        return self.one_by_one(lambda x, y: self.inner._two(kind, x, y, **rest), a, b)
 
     def _one(self, kind: OpKind, a: Cipher, **rest: Any) -> Cipher:
-        return self.each(lambda own: self.inner._one(kind, own, **rest), a)
+        return self.one_by_one(lambda own: self.inner._one(kind, own, **rest), a)
 
     def _decompose(self, a: Cipher) -> Cipher:
-        return self.each(self.inner._decompose, a)
+        return self.one_by_one(self.inner._decompose, a)
 
     def _rotate_hoisted(self, a: Cipher, digits: Cipher, step: int) -> Cipher:
-        return self.each(lambda own, parts: self.inner._rotate_hoisted(own, parts, step), a, digits)
+        return self.one_by_one(lambda own, parts: self.inner._rotate_hoisted(own, parts, step), a, digits)
 
     def _drop(self, kind: OpKind, a: Cipher, limbs: int, degree: int) -> Cipher:
-        return self.each(lambda own: self.inner._drop(kind, own, limbs, degree), a)
+        return self.one_by_one(lambda own: self.inner._drop(kind, own, limbs, degree), a)
 
     def _circuit_row(
         self,
@@ -120,7 +120,7 @@ class Abreast(CircuitEvaluator):
             inner = self.inner._circuit_row
             return inner(kind, first, state, *rest, limbs_in=limbs_in, implied_rescales=implied_rescales, how=how)
 
-        return self.each(row, a, *others)
+        return self.one_by_one(row, a, *others)
 
     # A circuit has none of these inside.
     def _encrypt(self, values: Values) -> Executed:
@@ -150,15 +150,15 @@ def _no_step(what: str) -> PenstockError:
 
 def levelled(ev: CircuitEvaluator, operands: Sequence[Cipher]) -> list[Cipher]:
     """The ciphertexts at one state: that of all of them, or no product and the fewest levels."""
-    if len({each.state for each in operands}) == 1:
+    if len({operand.state for operand in operands}) == 1:
         return list(operands)
-    lowest = min(ev.levels(each) for each in operands)
+    lowest = min(ev.levels(operand) for operand in operands)
 
     def lowered(a: Cipher) -> Cipher:
         a = ev.rescale(a) if a.state.degree > 1 else a
         return ev.mod_drop(a, lowest + 1)
 
-    return [lowered(each) for each in operands]
+    return [lowered(operand) for operand in operands]
 
 
 Circuit = Callable[[CircuitEvaluator, Cipher], Cipher]

@@ -81,10 +81,10 @@ def factor_of(factor: Any) -> float:
 
     Raises: UsageError: no finite real number.
     """
-    found = number_of(factor)
-    if found.imag or not np.isfinite(found):
+    number = number_of(factor)
+    if number.imag or not np.isfinite(number):
         raise UsageError(f"scaled: the factor is {_shown(factor)}: give a finite real number")
-    return found.real
+    return number.real
 
 
 def step_of(step: Any) -> int:
@@ -95,10 +95,10 @@ def step_of(step: Any) -> int:
 def steps_of(steps: Any) -> list[int]:
     """The steps of several rotations; there may be none."""
     try:
-        found = list(steps)
+        listed = list(steps)
     except TypeError:
         raise UsageError(f"rotate_many: the steps are {_shown(steps)}: give a list of whole numbers") from None
-    return [step_of(step) for step in found]
+    return [step_of(step) for step in listed]
 
 
 def limbs_of(limbs: Any) -> int:
@@ -106,10 +106,10 @@ def limbs_of(limbs: Any) -> int:
 
     Raises: UsageError: no whole number; ParamsError: none.
     """
-    found = whole("mod_drop: the number of limbs", limbs)
-    if found < 1:
-        raise ParamsError(f"mod_drop to {found} limbs: a ciphertext has one at least; ask for 1 or more")
-    return found
+    count = whole("mod_drop: the number of limbs", limbs)
+    if count < 1:
+        raise ParamsError(f"mod_drop to {count} limbs: a ciphertext has one at least; ask for 1 or more")
+    return count
 
 
 def period_of(params: CkksParameters, slots: Any) -> int:
@@ -119,13 +119,13 @@ def period_of(params: CkksParameters, slots: Any) -> int:
     """
     if slots is None:
         return params.slots
-    found = whole("bootstrap: the number of slots", slots)
-    if found < 1 or found & (found - 1) or found > params.slots:
+    count = whole("bootstrap: the number of slots", slots)
+    if count < 1 or count & (count - 1) or count > params.slots:
         raise ParamsError(
-            f"bootstrapping of {found} slots: values repeat with a period that is a power of two from 1 to the slots "
+            f"bootstrapping of {count} slots: values repeat with a period that is a power of two from 1 to the slots "
             f"of set '{params.name}', {params.slots}"
         )
-    return found
+    return count
 
 
 def pairs_of(
@@ -167,18 +167,18 @@ def series_of(what: str, coefficients: Any) -> tuple[float, ...]:
     Raises: UsageError: another list, or an empty one.
     """
     try:
-        found = np.asarray(coefficients if isinstance(coefficients, np.ndarray) else list(coefficients))
+        numbers = np.asarray(coefficients if isinstance(coefficients, np.ndarray) else list(coefficients))
     except (TypeError, ValueError):
         raise _no_series(what, _shown(coefficients)) from None
-    if found.ndim != 1 or not 1 <= len(found) <= MOST_COEFFICIENTS:
-        raise _no_series(what, f"of shape {found.shape}")
-    if found.dtype.kind not in "biuf":
-        raise _no_series(what, f"of type {found.dtype}")
+    if numbers.ndim != 1 or not 1 <= len(numbers) <= MOST_COEFFICIENTS:
+        raise _no_series(what, f"of shape {numbers.shape}")
+    if numbers.dtype.kind not in "biuf":
+        raise _no_series(what, f"of type {numbers.dtype}")
     with np.errstate(over="ignore"):  # of longer floats
-        doubles = found.astype(np.float64)
+        doubles = numbers.astype(np.float64)
     if not np.all(np.isfinite(doubles)):
         place = int(np.argmin(np.isfinite(doubles)))
-        raise _no_series(what, f"{found[place]} at place {place}")
+        raise _no_series(what, f"{numbers[place]} at place {place}")
     return tuple(doubles.tolist())
 
 
@@ -193,14 +193,14 @@ def powers_of(coefficients: Any) -> tuple[float, ...]:
 
     Raises: UsageError: as `series_of`; a short series whose highest coefficient OpenFHE takes as zero.
     """
-    found = series_of("polynomial", coefficients)
-    degree = max((i for i, c in enumerate(found) if c != 0), default=0)
-    if 0 < degree <= _SHORT_DEGREE and abs(found[degree]) <= _LEAST_HIGHEST:
+    terms = series_of("polynomial", coefficients)
+    degree = max((i for i, c in enumerate(terms) if c != 0), default=0)
+    if 0 < degree <= _SHORT_DEGREE and abs(terms[degree]) <= _LEAST_HIGHEST:
         raise UsageError(
-            f"polynomial: the highest coefficient, {found[degree]:g} of x^{degree}, is within 2^-44, and OpenFHE takes "
+            f"polynomial: the highest coefficient, {terms[degree]:g} of x^{degree}, is within 2^-44, and OpenFHE takes "
             "it as zero: leave it out, or scale the values so that it is larger"
         )
-    return found[: degree + 1]
+    return terms[: degree + 1]
 
 
 def chebyshev_of(coefficients: Any, lower: Any, upper: Any) -> tuple[list[float], float, float]:
@@ -255,7 +255,7 @@ def function_series(
     def sampled(nodes: Values) -> Values:
         try:
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-                found = np.asarray(function(nodes))
+                values = np.asarray(function(nodes))
         except PenstockError:
             raise
         except Exception as error:
@@ -263,12 +263,12 @@ def function_series(
                 f"chebyshev_function: the function fails on an array of {len(nodes)} values from {low:g} to {high:g} "
                 f"({_kind(error)}: {error}): give one that returns a number for each value"
             ) from error
-        if found.shape not in ((), nodes.shape) or found.dtype.kind not in "biuf" or not np.all(np.isfinite(found)):
+        if values.shape not in ((), nodes.shape) or values.dtype.kind not in "biuf" or not np.all(np.isfinite(values)):
             raise UsageError(
                 f"chebyshev_function: the function gives no finite real number somewhere from {low:g} to {high:g}, or "
                 f"not one for each of {len(nodes)} values: give an interval on which it is defined"
             )
-        return found
+        return values
 
     return chebyshev_coefficients(sampled, low, high, asked), low, high
 

@@ -113,7 +113,7 @@ class ErrorNorms:
         alpha, primes = self.model.params.digit_limbs, self.model.q
         log_p = float(np.sum(np.log2(np.array(self.model.p, dtype=np.float64))))
         digits = [primes[first : min(first + alpha, limbs)] for first in range(0, limbs, alpha)]
-        sizes = (len(each) * 2.0 ** (sum(math.log2(prime) for prime in each) - log_p) for each in digits)
+        sizes = (len(digit) * 2.0 ** (sum(math.log2(prime) for prime in digit) - log_p) for digit in digits)
         return math.sqrt(self.ring_dim) * self.error_value * sum(sizes)
 
 

@@ -43,7 +43,7 @@ class CircuitEvaluator(SmallSteps):
         (result,) = results
         return result
 
-    def each(self, work: Callable[..., Cipher], *operands: Cipher) -> Cipher:
+    def one_by_one(self, work: Callable[..., Cipher], *operands: Cipher) -> Cipher:
         """A step, done for one ciphertext after the other."""
         return self.joined([work(*own) for own in self.split(*operands)])
 

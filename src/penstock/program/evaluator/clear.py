@@ -124,8 +124,8 @@ class ClearEvaluator(PlainCalls):
         return [self.bootstrap(a, slots) for a in given]
 
     def chebyshev_series(self, a: Values, coefficients: Sequence[float], lower: float, upper: float) -> Values:
-        found, lower, upper = chebyshev_of(coefficients, lower, upper)
-        series = np.array(found)
+        checked, lower, upper = chebyshev_of(coefficients, lower, upper)
+        series = np.array(checked)
         series[0] *= 0.5
         mapped = (2.0 * self._vector("chebyshev_series", a) - (lower + upper)) / (upper - lower)
         result: Values = np.polynomial.chebyshev.chebval(mapped, series)
@@ -149,8 +149,8 @@ class ClearEvaluator(PlainCalls):
         """An operand that stands for a ciphertext."""
         if not self._is_vector(a):
             raise not_a_ciphertext(what, a)
-        found: Values = a
-        return found
+        vector: Values = a
+        return vector
 
     def _ordered(self, what: str, a: Operand, b: Operand) -> tuple[Values, Operand]:
         """The operands of a sum or product as numpy takes them, a ciphertext first."""

@@ -34,8 +34,8 @@ class CompositeEvaluator(RowWriter):
         period, a = period_of(self.params, slots), relinearized("bootstrap", a)
         refreshed_levels(self.params)
         if refreshes_real_only(self.params):
-            found = ComplexValues.of(self.builder)
-            if any(found.has(each.object_id, self.builder) for each in members_of(a)):
+            values = ComplexValues.of(self.builder)
+            if any(values.has(member.object_id, self.builder) for member in members_of(a)):
                 raise complex_refresh(self.params)
         name, how = scope_name(self.params, period), Period(period, len(members_of(a)))
         return self._composite(OpKind.BOOTSTRAP, name, a, lambda ev, c: bootstrap_circuit(ev, c, period), how)
@@ -70,10 +70,10 @@ class CompositeEvaluator(RowWriter):
 
     def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
         with self.builder.open_scope(name, modelled=True):
-            own = [Cipher(each.object_id, each.state) for each in members_of(a)]
+            own = [Cipher(member.object_id, member.state) for member in members_of(a)]
             operand = Bundle.of(own) if isinstance(a, Bundle) else own[0]
             modelled = circuit(side_by_side(self._model(), a), operand)
-            results = [self._called(kind, *each, how) for each in zip(members_of(a), members_of(modelled), strict=True)]
+            results = [self._called(kind, *pair, how) for pair in zip(members_of(a), members_of(modelled), strict=True)]
         return Bundle.of(results) if isinstance(a, Bundle) else results[0]
 
     def _called(self, kind: OpKind, a: Cipher, modelled: Cipher, how: Series | Powers | Period) -> Cipher:

@@ -130,8 +130,8 @@ class _Counting(SymbolicEvaluator):
     def counts(self) -> dict[Shape, int]:
         """How often each shape occurred so far."""
         counts = dict(self.builder.counts)
-        for each in self._family:
-            for moves in each._moves.values():
+        for evaluator in self._family:
+            for moves in evaluator._moves.values():
                 for move in moves.values():
                     counts[move.rule.shape] = counts.get(move.rule.shape, 0) + move.count
         return counts
@@ -275,7 +275,7 @@ class CountingEvaluator(_Counting):
             counts=dict(sorted(counts.items())),  # whatever was learned before: sums of floats depend on it
             calls={kind.value: calls[kind.value] for kind in OpKind if calls.get(kind.value)},
             keys=dict(builder.keys),
-            composite_keys=frozenset(key for each, _ in self._expanded.values() for key in each.builder.keys),
+            composite_keys=frozenset(key for expanded, _ in self._expanded.values() for key in expanded.builder.keys),
             live_bytes=peak(
                 builder.first,
                 builder.last,
@@ -303,8 +303,8 @@ class CountingEvaluator(_Counting):
         step, size = builder.step, self._plaintext_size(limbs)
         product.count += count
         total.count += count - 1
-        builder.first += [step + each for each in first]
-        builder.last += [step + each for each in last]
+        builder.first += [step + offset for offset in first]
+        builder.last += [step + offset for offset in last]
         builder.size += [size, product.rule.size] + [size, product.rule.size, total.rule.size] * (count - 1)
         for term, when in zip(terms, used, strict=True):
             builder.last[term.object_id] = step + when
@@ -345,8 +345,8 @@ class CountingEvaluator(_Counting):
         own = members_of(a)
         self._composites[kind.value] = self._composites.get(kind.value, 0) + len(own)
         self._composite_steps[builder.step] = expansion
-        for each in own:
-            builder.last[each.object_id] = builder.step
+        for member in own:
+            builder.last[member.object_id] = builder.step
         results = [Cipher(builder.ciphertext(expansion.state.limbs), expansion.state) for _ in own]
         builder.step += 1
         return Bundle.of(results) if isinstance(a, Bundle) else results[0]
@@ -385,7 +385,7 @@ def _expand(params: CkksParameters, a: Cipher, circuit: Circuit, how: Series | P
     own = [Cipher(builder.ciphertext(a.state.limbs, a.polynomials), a.state, a.polynomials) for _ in members_of(a)]
     counting = _Counting(params, builder)
     result = circuit(side_by_side(counting, a), Bundle.of(own) if isinstance(a, Bundle) else own[0])
-    ends = {each.object_id for each in (*own, *members_of(result))}
+    ends = {end.object_id for end in (*own, *members_of(result))}
     # The constant operands are the same, however many ciphertexts there are.
     alike = replace(how, ciphertexts=1) if isinstance(how, Period) else how
     return _Expansion(

@@ -59,8 +59,8 @@ class ComplexValues:
     @classmethod
     def of(cls, builder: TraceBuilder) -> ComplexValues:
         """Those of the run whose trace a builder writes."""
-        found: ComplexValues = builder.shared.setdefault(_NAME, cls())
-        return found
+        of_run: ComplexValues = builder.shared.setdefault(_NAME, cls())
+        return of_run
 
     def has(self, ciphertext: int, builder: TraceBuilder) -> bool:
         """Whether a ciphertext of a run may be complex, whose vectors were made when they were used."""

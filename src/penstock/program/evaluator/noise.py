@@ -65,10 +65,10 @@ class NoiseModel:
             return (2.0**self.params.scale_bits,) * count
         preset = 2 if self.params.scaling is Scaling.FLEXIBLE_AUTO_EXT else 1
         if count <= preset:
-            down = [float(each) for each in reversed(self.q)]
+            down = [float(prime) for prime in reversed(self.q)]
             down[-1] = 2.0**self.params.scale_bits
             return tuple(reversed(down))
-        down = [float(each) for each in self.q[: -preset - 1 : -1]]
+        down = [float(prime) for prime in self.q[: -preset - 1 : -1]]
         for level in range(preset, count):
             down.append(down[-1] * down[-1] / self.q[count - level])
         return tuple(reversed(down))
@@ -197,21 +197,21 @@ def coefficients_of(values: Values) -> Values:
     at_odd = np.empty(size, dtype=np.complex128)
     at_odd[places] = values
     at_odd[size - 1 - places] = np.conj(values)
-    found: Values = (np.fft.fft(at_odd) / size * np.exp(-1j * np.pi * np.arange(size) / size)).real
-    return found
+    coefficients: Values = (np.fft.fft(at_odd) / size * np.exp(-1j * np.pi * np.arange(size) / size)).real
+    return coefficients
 
 
 def ones_in_slots(slots: int) -> Values:
     """The values of 1 + X + … + X^(2n-1) in n slots: 2 / (1 - ζ^(5^j))."""
     angles = np.pi * (2 * _places(slots) + 1) / (2 * slots)
-    found: Values = 2 / (1 - np.exp(1j * angles))
-    return found
+    values: Values = 2 / (1 - np.exp(1j * angles))
+    return values
 
 
 def _places(slots: int) -> Values:
     """Of each slot j the k with 5^j = 2k + 1 modulo 4n."""
-    power, found = 1, np.empty(slots, dtype=np.int64)
+    power, places = 1, np.empty(slots, dtype=np.int64)
     for j in range(slots):
-        found[j] = (power - 1) // 2
+        places[j] = (power - 1) // 2
         power = power * 5 % (4 * slots)
-    return found
+    return places

@@ -178,8 +178,8 @@ class NoisyEvaluator(ExpandingEvaluator):
             return values.real.astype(np.complex128), Executed(a.state)
         # OpenFHE adds as much again.
         flooding = max(seen, _LEAST_FLOODING * np.sqrt(params.ring_dim) * of_slots)
-        found = values.real + flooding * self._random.standard_normal(len(values))
-        return found.astype(np.complex128), Executed(a.state)
+        flooded = values.real + flooding * self._random.standard_normal(len(values))
+        return flooded.astype(np.complex128), Executed(a.state)
 
     @property
     def has_small_ring(self) -> bool:
@@ -197,7 +197,7 @@ class NoisyEvaluator(ExpandingEvaluator):
 
     def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
         result = super()._composite(kind, name, a, circuit, how)
-        folded = [self._folded(each) for each in members_of(result)]
+        folded = [self._folded(member) for member in members_of(result)]
         return Bundle.of(folded) if isinstance(result, Bundle) else folded[0]
 
     def _folded(self, result: Cipher) -> Cipher:
@@ -257,7 +257,7 @@ class NoisyEvaluator(ExpandingEvaluator):
     def _product(self, a: Cipher, b: Cipher, predicted: ScaleState) -> Noisy:
         first, second = self._pair(a, b)
         if self._meeting(a, b).limbs > predicted.limbs:  # factors that are products are rescaled first
-            first, second = (self._rescaled(each, predicted.limbs + 1) for each in (first, second))
+            first, second = (self._rescaled(factor, predicted.limbs + 1) for factor in (first, second))
         return self._times(first, second)
 
     def _times(self, first: Noisy, second: Noisy) -> Noisy:
@@ -349,8 +349,8 @@ class NoisyEvaluator(ExpandingEvaluator):
             made = self._rescaled(made, a.state.limbs) if limbs < a.state.limbs else made
             values = self._values(made)
             # The library assigns the scale of the level's products, whatever the operand's scale is.
-            real, said = made.scale * self.model.scale(limbs), self.model.plain_product(limbs, made.scale)
-            product = made.like(values * plain.values * (real / said), said)
+            real, assigned = made.scale * self.model.scale(limbs), self.model.plain_product(limbs, made.scale)
+            product = made.like(values * plain.values * (real / assigned), assigned)
             return product.with_noise(encoding * np.abs(values) ** 2)
         ratio = self.model.scale(limbs, predicted.degree) / made.scale
         sign = -1 if kind is OpKind.SUB_PLAIN else 1
@@ -385,10 +385,12 @@ class NoisyEvaluator(ExpandingEvaluator):
         plus = terms.pop() if len(terms) > len(how.plains) else None
         unit = self.model.scale(predicted.limbs)
         first: Noisy = terms[0].value
-        length = max(len(first.drawn), *(len(each.values) for each in how.plains))
+        length = max(len(first.drawn), *(len(factor.values) for factor in how.plains))
         total, variance = np.zeros(length, dtype=np.complex128), np.zeros(length)
         for term, plain in zip(terms, how.plains, strict=True):
-            values, vector = (_tiled(each, length) for each in (self._values(term.value), plain.values))
+            values, vector = (
+                _tiled(vector_values, length) for vector_values in (self._values(term.value), plain.values)
+            )
             total += values * vector
             variance += self._encoding(len(plain.values), predicted) * np.abs(values) ** 2
         result = Noisy(total, first.scale * unit)
@@ -453,8 +455,8 @@ class NoisyEvaluator(ExpandingEvaluator):
     def _normal(self, slots: int, variance: Any) -> Values:
         """Complex normal noise: half of the variance in each part."""
         both = self._random.standard_normal((slots, 2)).view(np.complex128)[:, 0]
-        found: Values = both * np.sqrt(variance / 2)
-        return found
+        noise: Values = both * np.sqrt(variance / 2)
+        return noise
 
 
 # Each operation: its rule is of the evaluator, the call and the value of the first operand.
@@ -477,7 +479,7 @@ NOISE.of(_K.MOD_DOWN)(lambda ev, call, a: ev._divided(a))
 NOISE.of(_K.MOD_RAISE)(lambda ev, call, a: ev._raised(a, call.state.limbs))
 NOISE.of(_K.EXPAND_SMALL)(lambda ev, call, a: ev.small.expanded(a))
 NOISE.of(_K.INNER_PRODUCTS)(lambda ev, call, a: ev.small.inner_products(a, _numbers(call)))
-NOISE.of(_K.PACK_SMALL)(lambda ev, call, a: ev.small.packed([each.value for each in call.operands]))
+NOISE.of(_K.PACK_SMALL)(lambda ev, call, a: ev.small.packed([operand.value for operand in call.operands]))
 # All that its value adds.
 NOISE.of(_K.SWITCH_SMALL_SQUARED)(lambda ev, call, a: ev.small.noise(ev.params.ring_dim, ev.model.to_sparse))
 NOISE.of(_K.ADD_PLAIN, _K.SUB_PLAIN, _K.MULT_PLAIN)(

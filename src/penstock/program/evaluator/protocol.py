@@ -65,10 +65,10 @@ class Plain:
 
         A program may keep a plaintext and run again, at other parameters too. An owner's `id` would come back then.
         """
-        found = self.encoded.get(owner)
-        if found is None:
-            found = self.encoded[owner] = {}
-        return found
+        encodings = self.encoded.get(owner)
+        if encodings is None:
+            encodings = self.encoded[owner] = {}
+        return encodings
 
     def fitting(self, slots: int) -> Plain:
         """Itself. Raises: UsageError: it was made for another number of slots."""
@@ -302,7 +302,7 @@ def padded(values: Values, slots: int) -> Values:
             "values"
         )
     # Whole numbers that numpy has no type for come as objects.
-    if values.dtype.kind not in "biufc" and not all(isinstance(each, int | float | np.number) for each in values):
+    if values.dtype.kind not in "biufc" and not all(isinstance(number, int | float | np.number) for number in values):
         raise UsageError(f"a vector of type {values.dtype} has no numbers: give integers, or real or complex numbers")
     values = finite(values)
     return np.concatenate([values, np.zeros(slots - values.shape[0], dtype=values.dtype)])

@@ -341,7 +341,7 @@ class RowWriter(PlainCalls, ABC):
             kind,
             limbs_in=limbs,
             limbs_out=done.state.limbs,
-            operands=[each.object_id for each in operands],
+            operands=[operand.object_id for operand in operands],
             output=output,
             start_s=done.start_s,
             end_s=done.end_s,
@@ -410,13 +410,13 @@ def relinearized(what: str, a: Operand) -> Cipher:
 
     Raises: EvaluationRefused: it has more.
     """
-    found = ciphertext(what, a)
-    if found.polynomials != 2:
+    operand = ciphertext(what, a)
+    if operand.polynomials != 2:
         raise EvaluationRefused(
             f"{what}: an operand is a product of mult_no_relin, and a key switches two polynomials; relinearize it "
             "first, ev.relinearize(a)"
         )
-    return found
+    return operand
 
 
 _PLAIN = {kind.value: (kind, row.key, ciphertext if row.key is None else relinearized) for kind, row in TRAITS.items()}

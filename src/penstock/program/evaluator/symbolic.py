@@ -64,16 +64,16 @@ class SymbolicEvaluator(AbreastEvaluator):
         if self._kept_rows is None or isinstance(a, Bundle) or self.builder.on_add is not None:
             return super()._composite(kind, name, a, circuit, how)
         key = kind, name, how, a.state, a.polynomials
-        found = self._kept_rows.get(key)
-        if found is not None and found.is_steady:
+        repeated = self._kept_rows.get(key)
+        if repeated is not None and repeated.is_steady:
             with self.builder.open_scope(name, modelled=True):
-                return replace(found.result, object_id=self.builder.repeat(found.block, [a.object_id]))
+                return replace(repeated.result, object_id=self.builder.repeat(repeated.block, [a.object_id]))
         place = self.builder.place
         result = super()._composite(kind, name, a, circuit, how)
         if len(self._kept_rows) >= MOST_KEPT:
             self._kept_rows.clear()
         own = self.builder.block_since(place, [a.object_id])
-        self._kept_rows[key] = _Repeated(own, result, is_steady=found is not None and found.block == own)
+        self._kept_rows[key] = _Repeated(own, result, is_steady=repeated is not None and repeated.block == own)
         return result
 
     def fresh(self, limbs: int, degree: int = 1) -> Cipher:

@@ -135,8 +135,8 @@ def peak(
 def _encodings(column: pa.ChunkedArray, rows: npt.NDArray[np.bool_], objects: Objects) -> dict[int, int]:
     """Limbs -> distinct plaintexts that these operations use."""
     chosen = column.filter(pa.array(rows)).drop_null()
-    found = np.unique(objects.rows(ints(chosen), "plaintext"))
-    limbs, counts = np.unique(objects.limbs[found], return_counts=True)
+    plaintexts = np.unique(objects.rows(ints(chosen), "plaintext"))
+    limbs, counts = np.unique(objects.limbs[plaintexts], return_counts=True)
     return dict(zip(limbs.tolist(), counts.tolist(), strict=True))
 
 
@@ -153,28 +153,28 @@ def _live_bytes(trace: Trace, objects: Objects) -> int:
     last: dict[int, int] = {}
     inner: dict[int, list[tuple[int, ...]]] = {}
     for i, (origin, scope, operands, output, plaintext) in enumerate(rows):
-        held = [each for each in (*operands, output) if each is not None]
+        held = [object_id for object_id in (*operands, output) if object_id is not None]
         if origin == ORIGIN_MODELLED:
             owner = _owner(scope, composites)
             if owner is not None:
                 inner.setdefault(owner, []).append(tuple(held))
                 continue
-        for each in (*held, plaintext):
-            if each is not None:
-                first.setdefault(each, i)
-                last[each] = i
+        for object_id in (*held, plaintext):
+            if object_id is not None:
+                first.setdefault(object_id, i)
+                last[object_id] = i
     besides = {}
     for owner, steps in inner.items():
         ends = {*rows[owner][2], rows[owner][3]}
         begin: dict[int, int] = {}
         end: dict[int, int] = {}
         for i, held_inside in enumerate(steps):
-            for each in held_inside:
-                if each not in ends:
-                    begin.setdefault(each, i)
-                    end[each] = i
-        besides[owner] = peak(list(begin.values()), list(end.values()), [size[each] for each in begin])
-    return peak(list(first.values()), list(last.values()), [size[each] for each in first], besides)
+            for object_id in held_inside:
+                if object_id not in ends:
+                    begin.setdefault(object_id, i)
+                    end[object_id] = i
+        besides[owner] = peak(list(begin.values()), list(end.values()), [size[object_id] for object_id in begin])
+    return peak(list(first.values()), list(last.values()), [size[object_id] for object_id in first], besides)
 
 
 def _owner(scope: str, composites: Mapping[str, int]) -> int | None:

@@ -71,10 +71,10 @@ class TallyBuilder(TraceBuilder):
     def sizes(self, params: CkksParameters) -> list[int]:
         """Bytes of every object at `params`, whose number of digits may differ from that of the counting."""
         size = list(self.size)
-        for each, limbs in self.digit_limbs.items():
-            size[each] = params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
-        for each, limbs in self.extended_limbs.items():
-            size[each] = params.ciphertext_bytes(limbs + params.num_p, 2)
+        for object_id, limbs in self.digit_limbs.items():
+            size[object_id] = params.active_digits(limbs) * params.polynomial_bytes(limbs + params.num_p)
+        for object_id, limbs in self.extended_limbs.items():
+            size[object_id] = params.ciphertext_bytes(limbs + params.num_p, 2)
         return size
 
     def add(
@@ -98,14 +98,14 @@ class TallyBuilder(TraceBuilder):
             return self.step
         polynomials = 3 if self.three and not self.three.isdisjoint(operands) else 2
         if self.small_polynomials:
-            polynomials = sum(self.small_polynomials.get(each, 0) for each in operands) or polynomials
+            polynomials = sum(self.small_polynomials.get(operand, 0) for operand in operands) or polynomials
         self.shape = shape = Shape(kind.value, limbs_in, limbs_out, implied_rescales, implied_scalar_mults, polynomials)
         self.counts[shape] = self.counts.get(shape, 0) + 1
         if key is not None and self.keys.get(key, 0) < limbs_in:
             self.keys[key] = limbs_in
-        for each in (*operands, output, plaintext):
-            if each is not None:
-                self.last[each] = self.step
+        for object_id in (*operands, output, plaintext):
+            if object_id is not None:
+                self.last[object_id] = self.step
         self.step += 1
         return self.step
 

@@ -35,12 +35,14 @@ _FOLDERS = ("", "ranking.")
 @lru_cache(maxsize=1)
 def _modules() -> dict[str, str]:
     """Name -> module; a workload is imported when it is first asked for."""
-    found = {}
+    modules = {}
     for folder in _FOLDERS:
         places = [str(Path(path) / folder.rstrip(".")) for path in __path__]
-        files = (each.name for each in pkgutil.iter_modules(places) if not each.ispkg and each.name not in _BESIDE)
-        found.update({file.replace("_", "-"): f"{__name__}.{folder}{file}" for file in files})
-    return dict(sorted(found.items()))
+        files = (
+            module.name for module in pkgutil.iter_modules(places) if not module.ispkg and module.name not in _BESIDE
+        )
+        modules.update({file.replace("_", "-"): f"{__name__}.{folder}{file}" for file in files})
+    return dict(sorted(modules.items()))
 
 
 class Kind(str, Enum):

@@ -94,7 +94,8 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     names = ["values"] if size.ciphertexts == 1 else [f"values[{i}]" for i in range(size.ciphertexts)]
     with ev.scope("input"):
         given = [
-            ev.encrypt(np.tile(each, slots // period), name=name) for each, name in zip(data.values, names, strict=True)
+            ev.encrypt(np.tile(period_values, slots // period), name=name)
+            for period_values, name in zip(data.values, names, strict=True)
         ]
         given = [ev.mod_drop(a, input_levels(ev.params) + 1) for a in given]
     refreshed = ev.bootstrap_many(given, size.period)

@@ -114,23 +114,23 @@ def read_genotypes(path: Path, slots: int) -> Data:
         raise UsageError(f"{path} is empty: its first row names the columns")
     (top, names), *people = rows
     header = [name.strip() for name in names]
-    found = [i for i, name in enumerate(header) if name.lower() in PHENOTYPES]
-    if len(found) != 1:
+    conditions = [i for i, name in enumerate(header) if name.lower() in PHENOTYPES]
+    if len(conditions) != 1:
         raise UsageError(
-            f"{path}, row {top}: {len(found)} columns are named {' or '.join(map(repr, PHENOTYPES))}; exactly one says "
-            "who is a case"
+            f"{path}, row {top}: {len(conditions)} columns are named {' or '.join(map(repr, PHENOTYPES))}; exactly one "
+            "says who is a case"
         )
-    first = found[0] + 1
+    first = conditions[0] + 1
     if first == len(header):
         raise UsageError(
-            f"{path}, row {top}: no column is to the right of '{header[found[0]]}', where the variants are"
+            f"{path}, row {top}: no column is to the right of '{header[conditions[0]]}', where the variants are"
         )
     _fits(len(header) - first, slots)
     genotypes, phenotypes = [], []
     for number, row in people:
         if len(row) != len(header):
             raise UsageError(f"{path}, row {number}: {len(row)} cells and the header names {len(header)} columns")
-        phenotypes.append(_cell(path, number, header[found[0]], row[found[0]], (0, 1)))
+        phenotypes.append(_cell(path, number, header[conditions[0]], row[conditions[0]], (0, 1)))
         cells = zip(header[first:], row[first:], strict=True)
         genotypes.append([_cell(path, number, name, cell, (0, 1, 2)) for name, cell in cells])
     cases = sum(phenotypes)

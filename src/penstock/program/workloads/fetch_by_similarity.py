@@ -65,8 +65,8 @@ class Size:
 
 SIZES = (
     {"ci": Size(params="insecure-similarity", records=600, dim=16)}
-    | {name: Size(records=each.records, dim=each.dim) for name, each in TASKS.items()}
-    | {f"{name}-count": Size(records=each.records, dim=each.dim, count_only=True) for name, each in TASKS.items()}
+    | {name: Size(records=task.records, dim=task.dim) for name, task in TASKS.items()}
+    | {f"{name}-count": Size(records=task.records, dim=task.dim, count_only=True) for name, task in TASKS.items()}
 )
 DEFAULT_SIZE = "ci"
 ACCELERATOR_SIZE = "medium"
@@ -138,7 +138,7 @@ def _program(ev: Ciphertext, data: Data, size: Size) -> Values:
 
     results = search(ev, layout, lambda number: next(packed), payload, count_only=size.count_only)
     with ev.scope("output"):
-        values = [ev.decrypt_complex(each) for each in results]
+        values = [ev.decrypt_complex(ciphertext) for ciphertext in results]
     if size.count_only:
         return np.asarray(values[0].real[: layout.period])
     tables = tables_of(selection, values)
@@ -196,9 +196,9 @@ def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
         count = counted(got)
         outcome = {"the number of matches is that of the clear search": count == len(wanted)}
         return Check.of(outcome, error, 0.5, {"matches": float(count)})
-    found = found_in(list(got))
+    matched = found_in(list(got))
     outcome = {
-        "the payloads of all matches, and no others": np.array_equal(found.payloads, wanted),
-        "their number": found.count == len(wanted),
+        "the payloads of all matches, and no others": np.array_equal(matched.payloads, wanted),
+        "their number": matched.count == len(wanted),
     }
-    return Check.of(outcome, error, 0.5, {"matches": float(found.count)})
+    return Check.of(outcome, error, 0.5, {"matches": float(matched.count)})

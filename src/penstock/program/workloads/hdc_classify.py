@@ -103,8 +103,8 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     for query in data.queries:
         scan = SscScan(ev, plan, query)
         with ev.scope("scan"):
-            for each in stored:
-                scan.absorb(each)
+            for ciphertext in stored:
+                scan.absorb(ciphertext)
         with ev.scope("output"):
             scores.append(plan.scores([ev.decrypt(answer) for answer in scan.finish()]))
     return np.stack(scores)

@@ -229,13 +229,13 @@ class _Training(Training):
         with ev.scope("forward"):
             inner = [ev.rescale(ev.mult(samples, momentum)) for samples in batch]
             fold_abreast(ev, inner, COLUMNS)
-            for i, each in enumerate(inner):
-                inner[i] = ev.rescale(ev.mult(each, self.mask))
+            for i, product in enumerate(inner):
+                inner[i] = ev.rescale(ev.mult(product, self.mask))
             fold_abreast(ev, inner, COLUMNS, -1)
         for samples in batch:
-            each = inner.pop(0)
+            product = inner.pop(0)
             with ev.scope("sigmoid"):
-                slope = ev.add(ev.rescale(ev.mult(self.slope(each), each)), self.constant)
+                slope = ev.add(ev.rescale(ev.mult(self.slope(product), product)), self.constant)
             with ev.scope("backward"):
                 part = ev.mult(slope, samples)
             yield part

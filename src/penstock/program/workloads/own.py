@@ -57,14 +57,14 @@ def load(name: str) -> ModuleType:
     """
     path = Path(name).resolve()
     with own_file.one_at_a_time():
-        found, state = _LOADED.get(path, (None, {}))
+        workload, state = _LOADED.get(path, (None, {}))
         now = {path: own_file.digest_of(path), **own_file.beside(path)}
-        if found is None or any(now.get(each) != digest for each, digest in state.items()):
-            found = _completed(_executed(path, name), path, name)
+        if workload is None or any(now.get(file) != digest for file, digest in state.items()):
+            workload = _completed(_executed(path, name), path, name)
             state = {path: now[path]}
         state = {**own_file.beside(path), **state}  # a program may import more while it runs
-        _LOADED[path] = found, state
-        return found
+        _LOADED[path] = workload, state
+        return workload
 
 
 def identity(name: str) -> dict[str, str] | None:
@@ -86,7 +86,7 @@ def _executed(path: Path, name: str) -> ModuleType:
 
 
 def _check_parts(bound: Container[str], name: str) -> None:
-    if missing := [each for each in ("program", "data") if each not in bound]:
+    if missing := [part for part in ("program", "data") if part not in bound]:
         raise UsageError(
             f"{name}: a workload defines program(ev, data, size) and data(size, slots, seed); it lacks "
             f"{' and '.join(missing)}. A script that calls OpenFHE itself is recorded: penstock record {name}"
@@ -103,12 +103,12 @@ def _completed(module: ModuleType, path: Path, name: str) -> ModuleType:
     own.SIZES = _sizes(own, name)
     own.DEFAULT_SIZE = getattr(own, "DEFAULT_SIZE", next(iter(own.SIZES)))
     own.ACCELERATOR_SIZE = getattr(own, "ACCELERATOR_SIZE", own.DEFAULT_SIZE)
-    for each in ("DEFAULT_SIZE", "ACCELERATOR_SIZE"):
-        if getattr(own, each) not in own.SIZES:
-            raise UsageError(f"{name}: {each} {getattr(own, each)!r} is none of SIZES: {', '.join(own.SIZES)}")
-    for each, count in _ARGUMENTS.items():
-        if hasattr(own, each):
-            _check_arguments(getattr(own, each), each, count, name)
+    for part in ("DEFAULT_SIZE", "ACCELERATOR_SIZE"):
+        if getattr(own, part) not in own.SIZES:
+            raise UsageError(f"{name}: {part} {getattr(own, part)!r} is none of SIZES: {', '.join(own.SIZES)}")
+    for function, count in _ARGUMENTS.items():
+        if hasattr(own, function):
+            _check_arguments(getattr(own, function), function, count, name)
     data = own_file.watched(own.data, path, name, "data")
     takes_path = own_file.takes(own.data, 4)
 
@@ -140,11 +140,11 @@ def _beside(size: Any, own: Any) -> Any:
     params = getattr(size, "params", None)
     if not isinstance(params, str) or not params.endswith(".toml"):
         return size
-    found = str(Path(own.SOURCE).parent / params)
+    file = str(Path(own.SOURCE).parent / params)
     if is_dataclass(size) and not isinstance(size, type):
-        return replace(size, params=found)
+        return replace(size, params=file)
     size = copy(size)
-    size.params = found
+    size.params = file
     return size
 
 
@@ -193,11 +193,11 @@ def _checked(check: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A check of the file's own, whose outcome always has a rule in words."""
 
     def checked(clear: Any, got: Any, data: Any, size: Any) -> Check:
-        found = check(clear, got, data, size)
-        if not isinstance(found, Check):
-            raise UsageError(f"{name}: check returns {found!r}; return a penstock.program.workloads.Check")
-        outcome = "holds" if found.passed else "does not hold"
-        return found if found.rules else replace(found, rules=(f"the program's own check: {outcome}",))
+        verdict = check(clear, got, data, size)
+        if not isinstance(verdict, Check):
+            raise UsageError(f"{name}: check returns {verdict!r}; return a penstock.program.workloads.Check")
+        outcome = "holds" if verdict.passed else "does not hold"
+        return verdict if verdict.rules else replace(verdict, rules=(f"the program's own check: {outcome}",))
 
     return checked
 

@@ -57,12 +57,12 @@ def load(name: str) -> ModuleType:
 
     path = Path(name).resolve()
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         raise UsageError(f"{name}: no such file; 'penstock package' makes a package of a program") from None
     except OSError as error:
         raise FileError(path, "read", error) from error
-    key = str(path), found.st_mtime_ns, found.st_size
+    key = str(path), status.st_mtime_ns, status.st_size
     if key not in _LOADED:
         _LOADED[key] = workload_of(open_package(path), path)
     return _LOADED[key]
@@ -93,10 +93,10 @@ def workload_of(package: Package, path: Path) -> ModuleType:
         return drawn(package, seed) if path is None else read_inputs(package, [str(path)])
 
     def blank(size: Any, slots: int) -> Given:
-        return Given({each.name: np.zeros(each.length) for each in package.inputs})
+        return Given({an_input.name: np.zeros(an_input.length) for an_input in package.inputs})
 
-    def joined(found: Mapping[str, Values]) -> Values:
-        return np.concatenate([np.zeros(0), *(found[each.name] for each in package.outputs)])
+    def joined(vectors: Mapping[str, Values]) -> Values:
+        return np.concatenate([np.zeros(0), *(vectors[output.name] for output in package.outputs)])
 
     def program(ev: Evaluator, data: Given, size: Any) -> Values:
         return joined(run_package(ev, at(ev.params), data.inputs))
@@ -106,9 +106,9 @@ def workload_of(package: Package, path: Path) -> ModuleType:
         return Given(checked_inputs(package, named), "inputs of the user's")
 
     def outputs(values: Values) -> dict[str, Values]:
-        ends = np.cumsum([each.length for each in package.outputs])
-        parts = [values[end - each.length : end] for each, end in zip(package.outputs, ends.tolist(), strict=True)]
-        return {each.name: _real(part) for each, part in zip(package.outputs, parts, strict=True)}
+        ends = np.cumsum([output.length for output in package.outputs])
+        parts = [values[end - output.length : end] for output, end in zip(package.outputs, ends.tolist(), strict=True)]
+        return {output.name: _real(part) for output, part in zip(package.outputs, parts, strict=True)}
 
     own.PACKAGE, own.TOLERANCE, own.at = package, TOLERANCE, at
     own.NAME, own.SOURCE = readable(path.name), str(path)
@@ -120,8 +120,8 @@ def workload_of(package: Package, path: Path) -> ModuleType:
     own.read = lambda words: read_inputs(package, words)
     own.fitted = lambda params: fitted(package, params)
     own.check = _comparison
-    found: ModuleType = own
-    return found
+    workload: ModuleType = own
+    return workload
 
 
 def _real(values: Values) -> Values:
@@ -140,11 +140,11 @@ def drawn(package: Package, seed: int) -> Given:
     """Inputs from [-1, 1], by the seed."""
     rng = np.random.default_rng(seed)
 
-    def vector(each: Input) -> Values:
-        real = rng.uniform(-1.0, 1.0, each.length)
-        return real + 1j * rng.uniform(-1.0, 1.0, each.length) if each.is_complex else real
+    def vector(an_input: Input) -> Values:
+        real = rng.uniform(-1.0, 1.0, an_input.length)
+        return real + 1j * rng.uniform(-1.0, 1.0, an_input.length) if an_input.is_complex else real
 
-    return Given({each.name: vector(each) for each in package.inputs}, f"drawn from [-1, 1], seed {seed}")
+    return Given({an_input.name: vector(an_input) for an_input in package.inputs}, f"drawn from [-1, 1], seed {seed}")
 
 
 def read_inputs(package: Package, words: Sequence[str]) -> Given:
@@ -152,8 +152,8 @@ def read_inputs(package: Package, words: Sequence[str]) -> Given:
 
     Raises: UsageError: a missing, unknown or doubled input, another shape, or a file that holds no vectors.
     """
-    found: dict[str, Values] = {}
-    names = [each.name for each in package.inputs]
+    vectors: dict[str, Values] = {}
+    names = [an_input.name for an_input in package.inputs]
     for word in words:
         name, path = _named(word, names)
         read = read_vectors(Path(path))
@@ -166,10 +166,10 @@ def read_inputs(package: Package, words: Sequence[str]) -> Given:
             name = names[0]
         given = {str(key): values for key, values in read.items()} if name is None else {name: _only(read, path)}
         for key, values in given.items():
-            if key in found:
+            if key in vectors:
                 raise UsageError(f"input '{key}' is given twice: by {path} too")
-            found[key] = values
-    return Given(checked_inputs(package, found), f"from {', '.join(Path(_named(w, names)[1]).name for w in words)}")
+            vectors[key] = values
+    return Given(checked_inputs(package, vectors), f"from {', '.join(Path(_named(w, names)[1]).name for w in words)}")
 
 
 def _named(word: str, names: Sequence[str]) -> tuple[str | None, str]:

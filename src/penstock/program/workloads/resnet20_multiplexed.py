@@ -98,8 +98,8 @@ class _Run:
             a = self._before(a)
             made = multiplexed.pooled_linear(ev, a, self.layout, net.linear * net.bounds[-1])
             at = slice(0, None, self.layout.period)
-            found = np.concatenate([np.real(ev.decrypt(ev.rescale(part)))[at] for part in made])
-            result: Floats = found[: networks.CLASSES] + net.linear_bias
+            outputs = np.concatenate([np.real(ev.decrypt(ev.rescale(part)))[at] for part in made])
+            result: Floats = outputs[: networks.CLASSES] + net.linear_bias
             return result
 
     def _block(self, a: Any, layer: int, stride: int) -> Any:

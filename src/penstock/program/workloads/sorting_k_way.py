@@ -184,7 +184,7 @@ class _Sorter:
             with_middle = self._less(y, [both[i, j] for i in a])
             terms.setdefault(len(a) // 2 + j, []).append(with_middle)
         middle = (len(a) + len(b)) // 2
-        return {count: self._total(found) for count, found in sorted(terms.items()) if count != middle}
+        return {count: self._total(summands) for count, summands in sorted(terms.items()) if count != middle}
 
     def _placed(self, a: Any, ranks: dict[int, Any]) -> Any:
         """Each value in the place that its rank says, in every copy."""
@@ -211,8 +211,8 @@ class _Sorter:
         """The sum of rotations of `a`, each times its mask."""
         ev = self.ev
         turned = ev.rotate_many(a, [step for step in masks if step])
-        each = [a, *turned] if 0 in masks else turned
-        parts = [ev.mult(one, self._plain(name)) for one, name in zip(each, masks.values(), strict=True)]
+        rotated = [a, *turned] if 0 in masks else turned
+        parts = [ev.mult(one, self._plain(name)) for one, name in zip(rotated, masks.values(), strict=True)]
         return ev.rescale(self._total(parts))
 
     def _total(self, parts: list[Any]) -> Any:
@@ -236,8 +236,8 @@ def _mask(step: Step, copy: int, slots: int, name: str) -> Floats:
     place, has = members(step, copy)
     pattern = np.zeros((num_copies(ways), copy))
     if word == "own":
-        for each in range(1, ways // 2 + 1):
-            pattern[each - 1] = _at(has, (place + each) % ways)
+        for distance in range(1, ways // 2 + 1):
+            pattern[distance - 1] = _at(has, (place + distance) % ways)
     elif word == "next":
         pattern[j - 1] = -1.0 * ((place + j < ways) & _at(has, (place + j) % ways))
     elif word == "first":

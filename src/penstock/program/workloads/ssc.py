@@ -95,8 +95,8 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     stored = stored_objects(ev, plan, data.vectors)
     scan = SscScan(ev, plan, data.query)
     with ev.scope("scan"):
-        for each in stored:
-            scan.absorb(each)
+        for ciphertext in stored:
+            scan.absorb(ciphertext)
     with ev.scope("output"):
         return plan.scores([ev.decrypt(answer) for answer in scan.finish()])
 
@@ -107,16 +107,16 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     Vectors whose clear scores differ by less than two tolerances may change places.
     """
     reference = float(np.max(np.abs(data.vectors @ data.query - clear)))
-    wanted, found = top_k(clear, size.top), top_k(got, size.top)
+    wanted, best = top_k(clear, size.top), top_k(got, size.top)
     others = {
         "the clear reading equals numpy's products to 1e-9": reference <= 1e-9,
         f"the best {len(wanted)} vectors are the same": bool(
-            np.all(np.abs(clear[wanted] - clear[found]) <= 2 * TOLERANCE)
+            np.all(np.abs(clear[wanted] - clear[best]) <= 2 * TOLERANCE)
         ),
     }
     numbers = {
-        "best": float(found[0]),
-        "best_score": float(got[found[0]]),
-        "top_found": float(len(set(wanted) & set(found))),
+        "best": float(best[0]),
+        "best_score": float(got[best[0]]),
+        "top_found": float(len(set(wanted) & set(best))),
     }
     return Check.near("scores", clear, got, TOLERANCE, others, numbers)

@@ -89,10 +89,11 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     stored = stored_objects(ev, plan, data.records)
     scan = MatchScan(ev, plan, data.pattern)
     with ev.scope("scan"):
-        sums = [scan.absorb(each) for each in stored]
+        sums = [scan.absorb(ciphertext) for ciphertext in stored]
     with ev.scope("output"):
         shown = [
-            np.stack([plan.distances(ev.decrypt(each), start) for start, each in enumerate(of)], axis=1) for of in sums
+            np.stack([plan.distances(ev.decrypt(ciphertext), start) for start, ciphertext in enumerate(of)], axis=1)
+            for of in sums
         ]
     return np.concatenate(shown)[: size.records]
 

@@ -75,12 +75,12 @@ def architecture_from_spec(spec: ArchitectureSpec, where: str) -> Architecture:
 
     Raises: MachineError: as `figure` does; a count that is not a whole number.
     """
-    found: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {}
     for name, units in UNITS.items():
         written: FigureSpec | None = getattr(spec, name)
         if written is None:
             continue
-        found[name] = files.figure(written, where, f"architecture.{name}", units, positive=True)
-        if name in WHOLE and found[name].value != int(found[name].value):
+        figures[name] = files.figure(written, where, f"architecture.{name}", units, positive=True)
+        if name in WHOLE and figures[name].value != int(figures[name].value):
             raise MachineError(f"{where}: architecture.{name} '{written.value}' is not a whole number")
-    return Architecture(**found)
+    return Architecture(**figures)

@@ -91,20 +91,20 @@ def load_machines(names: Iterable[str | Path | Machine]) -> list[Machine]:
     Raises: as `load_machine`; UsageError: two different files name their machine alike, which no row could tell apart.
     """
     given = list(names)
-    found = (each if isinstance(each, Machine) else load_machine(each) for each in given)
-    return told_apart(dict(zip(_said(given), found, strict=True)), "machine")
+    machines = (machine if isinstance(machine, Machine) else load_machine(machine) for machine in given)
+    return told_apart(dict(zip(_said(given), machines, strict=True)), "machine")
 
 
 def load_tiers(names: Iterable[str | Path | Tier]) -> list[Tier]:
     """Several tiers; as `load_machines`."""
     given = list(names)
-    found = (each if isinstance(each, Tier) else load_tier(each) for each in given)
-    return told_apart(dict(zip(_said(given), found, strict=True)), "tier")
+    tiers = (tier if isinstance(tier, Tier) else load_tier(tier) for tier in given)
+    return told_apart(dict(zip(_said(given), tiers, strict=True)), "tier")
 
 
 def _said(given: Iterable[str | Path | Machine | Tier]) -> list[str]:
     """The user's text for each: its name or path, or a value, which is unique."""
-    return [str(each) if isinstance(each, str | Path) else f"value {i + 1}" for i, each in enumerate(given)]
+    return [str(named) if isinstance(named, str | Path) else f"value {i + 1}" for i, named in enumerate(given)]
 
 
 def read_machine(path: Path) -> Machine:

@@ -33,8 +33,8 @@ class ColdModel:
 
     def seconds(self, calls: float, num_bytes: float) -> float:
         """Of so many calls of the library, whose operations read so many bytes of operands."""
-        found = calls * self.call.value if self.call is not None else 0.0
-        return found + (num_bytes / self.operands.value if self.operands is not None else 0.0)
+        of_calls = calls * self.call.value if self.call is not None else 0.0
+        return of_calls + (num_bytes / self.operands.value if self.operands is not None else 0.0)
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the machine's file."""

@@ -118,7 +118,7 @@ def datapath_from_spec(spec: DatapathSpec, units: Mapping[str, object], clock: F
     seconds = dict(SECOND_UNITS)
     if clock is not None:
         seconds |= dict.fromkeys(("cycle", "cycles"), 1.0 / clock.value)
-    found: dict[str, dict[str, Figure]] = {"ports": {}, "latency": {}}
+    figures: dict[str, dict[str, Figure]] = {"ports": {}, "latency": {}}
     ports = {"port": 1.0, "ports": 1.0} | {f"ports of {unit}": 1.0 for unit in units}
     for name, accepted in (("ports", ports), ("latency", seconds)):
         for unit, written in getattr(spec, name).items():
@@ -127,13 +127,13 @@ def datapath_from_spec(spec: DatapathSpec, units: Mapping[str, object], clock: F
                 raise MachineError(f"{where}: {path}: the machine has no such unit; its units: {', '.join(units)}")
             if name == "latency" and clock is None and written.value.strip().endswith(("cycle", "cycles")):
                 raise MachineError(f"{where}: {path} '{written.value}' is in cycles: add a [clock] table")
-            found[name][unit] = files.figure(written, where, path, accepted)
-            value = found[name][unit].value
+            figures[name][unit] = files.figure(written, where, path, accepted)
+            value = figures[name][unit].value
             if name == "ports" and (value < 1 or value != int(value)):
                 raise MachineError(f"{where}: {path} '{written.value}' is not a whole number of ports, 1 or more")
-    for unit, taken in found["ports"].items():
+    for unit, taken in figures["ports"].items():
         host = _host(taken.text)
-        there = found["ports"].get(host or unit)
+        there = figures["ports"].get(host or unit)
         if host is not None and (there is None or _host(there.text) is not None or there.value != taken.value):
             raise MachineError(
                 f"{where}: datapath.ports.{unit} '{taken.text}': state as many datapath.ports.{host}, of its own"
@@ -150,4 +150,4 @@ def datapath_from_spec(spec: DatapathSpec, units: Mapping[str, object], clock: F
     share = single.get("efficiency")
     if share is not None and share.value > 1:
         raise MachineError(f"{where}: datapath.efficiency {share.text} is over 100 %; it is a share of the peak rates")
-    return Datapath(ports=found["ports"], latency=found["latency"], **single)
+    return Datapath(ports=figures["ports"], latency=figures["latency"], **single)

@@ -41,7 +41,7 @@ def shipped(folder: str, what: str, read: Callable[[Mapping[str, Any], str], Nam
 
     Args:   what: the kind of record, "drive"; read: the record of a table, given the file's name for messages.
     """
-    found: dict[str, Named] = {}
+    records: dict[str, Named] = {}
     entries = resources.files("penstock.scheme.machines").joinpath("data").joinpath(folder).iterdir()
     for entry in sorted(entries, key=lambda entry: entry.name):
         if entry.name.endswith(".toml"):
@@ -49,8 +49,8 @@ def shipped(folder: str, what: str, read: Callable[[Mapping[str, Any], str], Nam
             one = read(toml.table(entry.read_bytes(), where, f"a {what} file", MachineError), where)
             if f"{one.name}.toml" != entry.name:
                 raise MachineError(f"{where}: the {what} is named '{one.name}'; name the file '{one.name}.toml'")
-            found[one.name] = one
-    return found
+            records[one.name] = one
+    return records
 
 
 SMALLEST, LARGEST = 1e-36, 1e36
@@ -70,9 +70,9 @@ def named_or_file(
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
         return read(Path(name_or_path), text)
-    found = known()
-    check_known(what, text, found)
-    return found[text]
+    records = known()
+    check_known(what, text, records)
+    return records[text]
 
 
 def figure(spec: FigureSpec, where: str, what: str, units: Mapping[str, float], *, positive: bool = False) -> Figure:
@@ -126,17 +126,17 @@ def check_name(name: str, where: str, what: str) -> None:
         raise MachineError(f"{where}: name {name!r} has a line break or another character that is not printed")
 
 
-def told_apart(found: Mapping[str, Named], what: str) -> list[Named]:
+def told_apart(named: Mapping[str, Named], what: str) -> list[Named]:
     """What several texts name.
 
     Raises: UsageError: two of them are different files of one name, which no row could tell apart.
     """
     by_name: dict[str, str] = {}
-    for text, entry in found.items():
+    for text, entry in named.items():
         other = by_name.setdefault(entry.name, text)
         if other != text:
             raise UsageError(
                 f"two {what}s are named '{entry.name}' ({other} and {text}): results could not be told apart; "
                 "change 'name' in one of the files"
             )
-    return list(found.values())
+    return list(named.values())

@@ -90,10 +90,10 @@ def _besides(machine: Machine) -> Iterator[Missing]:
 def of_link(what: str, link: Tier | Network) -> list[dict[str, str]]:
     """The assumed and calibrated values of a tier or a network (`what`), and its latency where none is stated."""
     figures = list(link.figures() if isinstance(link, Network) else link.figures)
-    found = assumed(what, link.name, figures)
+    rows = assumed(what, link.name, figures)
     if "latency" not in dict(figures):
-        found.append({what: link.name, "field": "latency", "value": "0 s", "kind": MISSING, "source": "none is stated"})
-    return found
+        rows.append({what: link.name, "field": "latency", "value": "0 s", "kind": MISSING, "source": "none is stated"})
+    return rows
 
 
 def assumptions(machine: Machine) -> list[dict[str, str]]:
@@ -106,11 +106,11 @@ def assumptions(machine: Machine) -> list[dict[str, str]]:
     scheduled = machine.inside is Inside.SCHEDULE
     unused = (f"{FACTORS}.", "utilisation" if scheduled else "datapath.")
     priced = ((path, figure) for path, figure in machine.figures() if not path.startswith(unused))
-    found = assumed("machine", machine.name, priced)
+    rows = assumed("machine", machine.name, priced)
     factors = [figure for _, figure in machine.calibrated.figures()] if machine.calibrated is not None else []
     if factors:
         values = [figure.value for figure in factors]
-        found.append(
+        rows.append(
             {
                 "machine": machine.name,
                 "field": FACTORS,
@@ -119,12 +119,12 @@ def assumptions(machine: Machine) -> list[dict[str, str]]:
                 "source": factors[0].source,
             }
         )
-    stated = {each["field"] for each in found}
-    for each in missing(machine):
-        if scheduled and each.field == "utilisation":
+    stated = {assumption["field"] for assumption in rows}
+    for gap in missing(machine):
+        if scheduled and gap.field == "utilisation":
             continue
-        inside = scheduled and each.field.startswith("datapath.")
-        if (each.in_results or inside) and each.field not in stated:
-            row = {"field": each.field, "value": each.taken, "kind": MISSING, "source": each.source}
-            found.append({"machine": machine.name, **row})
-    return found
+        inside = scheduled and gap.field.startswith("datapath.")
+        if (gap.in_results or inside) and gap.field not in stated:
+            row = {"field": gap.field, "value": gap.taken, "kind": MISSING, "source": gap.source}
+            rows.append({"machine": machine.name, **row})
+    return rows

@@ -41,12 +41,12 @@ def scale_of(scales: Mapping[str, float], of_all: float, group: str, threads: in
     """
     own, pooled = scale_names(group, threads, outside)
     if own in scales:
-        found = scales[own]
+        scale = scales[own]
     else:
         numbers = {int(part) for name in scales for part in name.split("/") if part.isdecimal()}
-        fewer = (scale_names(group, each, outside)[0] for each in numbers if each < threads)
-        found = max([scales.get(pooled, of_all), *(scales[name] for name in fewer if name in scales)])
-    return max(found, scale_of(scales, of_all, group, threads, False)) if outside else found
+        fewer = (scale_names(group, fewer_threads, outside)[0] for fewer_threads in numbers if fewer_threads < threads)
+        scale = max([scales.get(pooled, of_all), *(scales[name] for name in fewer if name in scales)])
+    return max(scale, scale_of(scales, of_all, group, threads, False)) if outside else scale
 
 
 class FitError(Strict):
@@ -113,18 +113,18 @@ class FitReport(Strict):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the fit less than it seems, with the remedy."""
-        found = []
+        remarks = []
         if self.spread is not None and self.spread > DISTURBED:
-            found.append(
+            remarks.append(
                 f"the times of one and the same operation spread by {self.spread:.0%}: other processes disturbed them; "
                 "repeat the run on a quiet machine"
             )
         if abs(self.total_error) > DISTURBED:
-            found.append(
+            remarks.append(
                 f"the fitted machine is {self.total_error:+.0%} off the time of the operations that it was fitted to; "
                 "do not trust its predictions to less than that"
             )
-        return tuple(found)
+        return tuple(remarks)
 
     def scale(self, group: str, threads: int | None, outside: bool) -> float:
         """The scale of an interval of a prediction of a group (see `scale_of`)."""

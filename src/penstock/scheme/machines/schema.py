@@ -162,7 +162,7 @@ class Machine:
 
     def warnings(self, params: CkksParameters) -> tuple[str, ...]:
         """What makes its times at a parameter set less than they seem, with the remedy."""
-        found = []
+        remarks = []
         share = self.utilisation
         if self.inside is Inside.SCHEDULE:
             return tuple(self._warnings_of_schedules())
@@ -170,19 +170,19 @@ class Machine:
             # Launches and latencies of a GPU do not scale with it.
             scales = share.value < 1 and self.gpu is None
             peak = f" With all units at their peak its times would be {share.value:.3g} of these." if scales else ""
-            found.append(
+            remarks.append(
                 f"machine '{self.name}' is calibrated to nothing: its utilisation of {share.text} is assumed."
                 f"{peak} No measurement bounds its times from above; give a machine file "
                 "with the utilisation of a published bootstrapping to do better"
             )
         if self.peaks_as_stated:
             peaks = ", ".join(unit for unit, rate in self.units.items() if rate.figure.kind not in EFFECTIVE)
-            found.append(
+            remarks.append(
                 f"machine '{self.name}' states no utilisation: 100 % of its rates are taken, which nobody measured for "
                 f"{peaks}; its times are a lower bound: add a [utilisation] table to its file"
             )
         misfit = self.architecture.misfit(self.name, params)
-        return (*found, *([misfit] if misfit else []))
+        return (*remarks, *([misfit] if misfit else []))
 
     def _warnings_of_schedules(self) -> Iterator[str]:
         if self.is_uncalibrated:
@@ -270,13 +270,13 @@ class Machine:
         if self.fit is None:
             return []
         asked = {"ring_dim": params.ring_dim, "dnum": params.dnum, "depth": params.depth}
-        found = [self.fit.beyond(name, value, value) for name, value in asked.items()]
+        beyond = [self.fit.beyond(name, value, value) for name, value in asked.items()]
         if limbs is not None:
-            found.append(self.fit.beyond("limbs", *limbs))
+            beyond.append(self.fit.beyond("limbs", *limbs))
         count = self.thread_count if threads is None else threads
         if count is not None:
-            found.append(self.fit.beyond("threads", count, count))
-        return [text for text in found if text is not None]
+            beyond.append(self.fit.beyond("threads", count, count))
+        return [text for text in beyond if text is not None]
 
     @property
     def extends_plaintexts(self) -> bool:
@@ -341,7 +341,7 @@ class Machine:
         amounts["transforms"] = transforms
         for unit in apart(self.units):
             amounts[MULTIPLICATIONS] -= amounts[unit]
-        per_unit = {unit: amounts[unit] * each for unit, each in self._seconds.items()}
+        per_unit = {unit: amounts[unit] * seconds for unit, seconds in self._seconds.items()}
         if self.threads is not None:
             for unit, share in unit_shares(work, self.threads.count).items():
                 if unit in per_unit:
@@ -405,7 +405,7 @@ def assumed(what: str, name: str, figures: Iterable[tuple[str, Figure]]) -> list
     unit), `kind` and `source`.
     """
     return [
-        {what: name, "field": path, "value": each.text, "kind": each.kind.value, "source": each.source}
-        for path, each in figures
-        if each.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
+        {what: name, "field": path, "value": figure.text, "kind": figure.kind.value, "source": figure.source}
+        for path, figure in figures
+        if figure.kind in (Evidence.ASSUMED, Evidence.CALIBRATED)
     ]

@@ -152,8 +152,8 @@ def _client(spec: ClientSpec, where: str) -> ClientModel:
         for term, written in getattr(spec, task).items():
             if term not in terms:
                 raise MachineError(f"{where}: client.{task} has '{term}'; its terms are {', '.join(terms)}")
-            each = {f"{prefix}/{terms[term].measure}": factor for prefix, factor in SECOND_UNITS.items()}
-            costs[task][term] = figure(written, where, f"client.{task}.{term}", each)
+            units = {f"{prefix}/{terms[term].measure}": factor for prefix, factor in SECOND_UNITS.items()}
+            costs[task][term] = figure(written, where, f"client.{task}.{term}", units)
     return ClientModel(costs=costs, log_sd=_deviation(spec.log_sd, where, "client.log_sd"))
 
 
@@ -171,8 +171,8 @@ def _threads(spec: ThreadsSpec, units: Mapping[str, UnitRate], where: str) -> Th
         if unit not in units:
             known = ", ".join(units)
             raise MachineError(f"{where}: threads.shared '{unit}' is none of the machine's units: {known}")
-        each = {f"{prefix}/{units[unit].measure}": factor for prefix, factor in SECOND_UNITS.items()}
-        shared[unit] = figure(written, where, f"threads.shared.{unit}", each)
+        words = {f"{prefix}/{units[unit].measure}": factor for prefix, factor in SECOND_UNITS.items()}
+        shared[unit] = figure(written, where, f"threads.shared.{unit}", words)
     return ThreadModel(count=spec.count, shared=shared, loop=_optional(spec.loop, where, "threads.loop", SECOND_UNITS))
 
 
@@ -198,9 +198,9 @@ def _checked_fit(spec: FitReport, where: str) -> FitReport:
         ("spread", spec.spread or 0.0),
         ("interval_scale", spec.interval_scale),
         *(
-            (f"{table}.{key}", each)
+            (f"{table}.{key}", number)
             for table in ("kinds", "scales", "unknown_kinds")
-            for key, each in getattr(spec, table).items()
+            for key, number in getattr(spec, table).items()
         ),
     ):
         _deviation(deviation, where, f"fit.{name}")
@@ -243,10 +243,10 @@ def _record(value: Any) -> Any:
     if isinstance(value, FitReport):
         value = value.model_dump()
     elif is_dataclass(value):
-        value = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+        value = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
     if isinstance(value, Mapping):
-        return {str(name): _record(each) for name, each in value.items() if each is not None}
-    return [_record(each) for each in value] if isinstance(value, tuple) else value
+        return {str(name): _record(part) for name, part in value.items() if part is not None}
+    return [_record(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _written(figure: Figure) -> FigureSpec:
@@ -273,16 +273,16 @@ def tier_from_spec(spec: TierSpec, where: str) -> Tier:
         source=bandwidth.source,
         kind=bandwidth.kind,
         write_bandwidth_bytes_per_s=writing.value if writing else None,
-        figures=tuple((name, each) for name, each in named if each is not None),
+        figures=tuple((name, stated) for name, stated in named if stated is not None),
     )
 
 
-def _whole_bytes(found: Figure, where: str, name: str) -> Figure:
+def _whole_bytes(capacity: Figure, where: str, name: str) -> Figure:
     try:
-        parse_bytes(found.text, f"on_chip.{name}")
+        parse_bytes(capacity.text, f"on_chip.{name}")
     except UnitError as error:
         raise MachineError(f"{where}: {error}") from error
-    return found
+    return capacity
 
 
 def _optional(
@@ -298,10 +298,10 @@ def _unit_rate(unit: str, spec: FigureSpec, where: str, clock: Figure | None) ->
     for measure in measures:
         per_second = RATE_UNITS if measure == "B" else {f"{p}{measure}/s": f for p, f in PREFIXES.items()}
         units |= {f"{measure}/cycle": 1.0} | per_second
-    found = figure(spec, where, what, units, positive=True)
+    rate = figure(spec, where, what, units, positive=True)
     unit_text = re.sub(r"^\s*[+-]?[\d.]+(?:[eE][+-]?\d+)?\s*", "", spec.value).strip()
     per_cycle = unit_text.endswith("/cycle")
     if per_cycle and clock is None:
         raise MachineError(f"{where}: {what} '{spec.value}' is per cycle, and there is no clock; add a [clock] table")
     measure = next(m for m in measures if unit_text.split("/")[0].endswith(m) or m == "B")
-    return UnitRate(figure=found, measure=measure, per_cycle=per_cycle)
+    return UnitRate(figure=rate, measure=measure, per_cycle=per_cycle)

@@ -27,40 +27,40 @@ def with_base(written: Mapping[str, Any], where: str) -> dict[str, Any]:
         return own
     base = str(own.pop(BASE))
     folder = resources.files("penstock.scheme.machines").joinpath("data").joinpath("machines")
-    names = sorted(each.name.removesuffix(".toml") for each in folder.iterdir() if each.name.endswith(".toml"))
+    names = sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
     if base not in names:
         raise MachineError(f"{where}: base: {UnknownName('machine', base, names)}")
     file = f"machines/{base}.toml"
-    found = toml.table(folder.joinpath(f"{base}.toml").read_bytes(), file, "a machine file", MachineError)
+    of_base = toml.table(folder.joinpath(f"{base}.toml").read_bytes(), file, "a machine file", MachineError)
     for name in _OF_THE_BASE_ALONE:
-        found.pop(name, None)
-    merged = _merged(_assumed(found, base), own, base)
+        of_base.pop(name, None)
+    merged = _merged(_assumed(of_base, base), own, base)
     merged.setdefault("title", f"{own.get('name', 'a machine')}, a variant of {base}")
     return merged
 
 
 def _assumed(table: Mapping[str, Any], base: str) -> dict[str, Any]:
     """The base's table, with what was calibrated for it alone as assumed."""
-    found: dict[str, Any] = {}
+    assumed: dict[str, Any] = {}
     for name, value in table.items():
         if isinstance(value, Mapping):
             value = _assumed(value, base)
             if value.get("kind") == "calibrated":
                 value |= {"kind": "assumed", "source": f"as calibrated for machine '{base}': {value['source']}"}
-        found[name] = value
-    return found
+        assumed[name] = value
+    return assumed
 
 
 def _merged(table: Mapping[str, Any], own: Mapping[str, Any], base: str) -> dict[str, Any]:
-    found = dict(table)
+    merged = dict(table)
     for name, value in own.items():
-        before: Any = found.get(name)
+        before: Any = merged.get(name)
         if isinstance(value, Mapping) and "value" in value and value.keys() <= _FIGURE:
             is_other = isinstance(before, Mapping) and "value" in before
             of = f"of this file, where machine '{base}' has {before['value']}" if is_other else "of this file"
-            found[name] = {"source": of, "kind": "assumed", **value}
+            merged[name] = {"source": of, "kind": "assumed", **value}
         elif isinstance(value, Mapping) and isinstance(before, Mapping):
-            found[name] = _merged(before, value, base)
+            merged[name] = _merged(before, value, base)
         else:
-            found[name] = value
-    return found
+            merged[name] = value
+    return merged

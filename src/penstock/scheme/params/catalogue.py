@@ -73,21 +73,21 @@ def spec(name: str) -> CkksSpec:
     """
     if name.endswith(".toml"):
         return CkksSpec.from_toml(name)
-    found = _shipped().get(name) or _registered.get(name) or _near(name)
-    if found is None:
+    written = _shipped().get(name) or _registered.get(name) or _near(name)
+    if written is None:
         raise UnknownName("parameter set", name, names())
-    return found
+    return written
 
 
 def _near(name: str) -> CkksSpec | None:
     """The set that differs from a named one in what the end of its name says; `None`: it is not such a name."""
-    found = _NEAR.fullmatch(name)
-    if found is None or found["base"] not in names():
+    match = _NEAR.fullmatch(name)
+    if match is None or match["base"] not in names():
         return None
-    changes = {_CHANGED[part[0]]: int(part[1:]) for part in found["changes"].split("-")[1:]}
+    changes = {_CHANGED[part[0]]: int(part[1:]) for part in match["changes"].split("-")[1:]}
     if "ring_dim" in changes:
         changes["ring_dim"] = 1 << changes["ring_dim"]
-    return spec_of(varied(_built(spec(found["base"])), **changes))
+    return spec_of(varied(_built(spec(match["base"])), **changes))
 
 
 def get(name: str) -> CkksParameters:

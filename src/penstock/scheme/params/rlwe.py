@@ -212,23 +212,23 @@ class RlweParameters:
         Raises: ParamsError: a field is missing or malformed.
         """
         try:
-            found = read(cls, record, cls._READERS)
-            primes, bits = found.q_primes + found.p_primes, found.q_bits + found.p_bits
-            counts = len(found.q_primes), len(found.p_primes)
-            if primes and counts != (found.num_q, found.num_p):
+            params = read(cls, record, cls._READERS)
+            primes, bits = params.q_primes + params.p_primes, params.q_bits + params.p_bits
+            counts = len(params.q_primes), len(params.p_primes)
+            if primes and counts != (params.num_q, params.num_p):
                 raise ValueError(
                     f"q_primes and p_primes are {counts[0]} and {counts[1]}; a set that states primes states all of "
-                    f"its {found.num_q} and {found.num_p}"
+                    f"its {params.num_q} and {params.num_p}"
                 )
-            if primes and any(abs(each.bit_length() - size) > 1 for each, size in zip(primes, bits, strict=True)):
+            if primes and any(abs(prime.bit_length() - size) > 1 for prime, size in zip(primes, bits, strict=True)):
                 raise ValueError("q_primes and p_primes do not have the sizes of q_bits and p_bits")
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ParamsError(f"a stored parameter set is malformed ({error}); make the file again") from error
-        return found
+        return params
 
     @classmethod
     def _names(cls) -> tuple[str, ...]:
-        return cls._ORDER or tuple(each.name for each in fields(cls))
+        return cls._ORDER or tuple(field.name for field in fields(cls))
 
 
 _LEFT_OUT = ("small_ring_dim", "q_primes", "p_primes")
@@ -263,12 +263,12 @@ def read(cls: type[Record], record: Mapping[str, Any], readers: Mapping[str, Cal
     Raises: AttributeError, KeyError, TypeError, ValueError: a field is missing or malformed.
     """
     known = fields(cast(Any, cls))
-    values = {each.name: record[each.name] for each in known if each.name in record}
+    values = {field.name: record[field.name] for field in known if field.name in record}
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    found = cls(**values | {name: make(values[name]) for name, make in readers.items() if name in values})
-    for each in known:
-        _check(each.name, str(each.type), getattr(found, each.name))
-    return found
+    stored = cls(**values | {name: make(values[name]) for name, make in readers.items() if name in values})
+    for field in known:
+        _check(field.name, str(field.type), getattr(stored, field.name))
+    return stored
 
 
 def _check(name: str, a_type: str, value: Any) -> None:

@@ -124,10 +124,10 @@ def bytes_by_form(
     Returns: the rows of the keys alone, which the key store holds behind a header of 4 or 8 KiB for each key.
     """
     full = params.total_key_bytes(key_limbs, KeyForm.FULL)
-    found = {form: params.total_key_bytes(key_limbs, form) for form in KeyForm}
+    totals = {form: params.total_key_bytes(key_limbs, form) for form in KeyForm}
     rows = [
         {"key_form": form.value, "stored_key_bytes": size, "ratio_to_full": size / full if full else None}
-        for form, size in found.items()
+        for form, size in totals.items()
     ]
     return [bounded(row, whole, ("stored_key_bytes",), ("ratio_to_full",)) for row in rows] if whole else rows
 

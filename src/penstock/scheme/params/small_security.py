@@ -31,11 +31,11 @@ def with_small_ring(level: int, note: str, params: CkksParameters) -> tuple[int,
     of_small = of_small.partition(": ")[2]
     if not small:
         return 0, f"insecure: the small ring has {of_small}; the large one: {note}"
-    said = f"small ring: {of_small}; its keys to the large ring are under the ephemeral secret"
+    of_ring = f"small ring: {of_small}; its keys to the large ring are under the ephemeral secret"
     if not level:
-        return 0, f"{note}; {said}"
+        return 0, f"{note}; {of_ring}"
     lowest = min(level, small)
-    return lowest, f"{lowest} bit: {note.partition(' bit: ')[2]}; {said}"
+    return lowest, f"{lowest} bit: {note.partition(' bit: ')[2]}; {of_ring}"
 
 
 def small_refusal(params: CkksParameters, asked: int) -> str:

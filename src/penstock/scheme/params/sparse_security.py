@@ -110,38 +110,38 @@ def estimate(ring_dim: int, log_q: float, weight: int, model: str = LISTS) -> Sp
 def reduction_log2(block: Array, dim: Array, model: str) -> Array:
     """log2 of the cost of reducing a basis of `dim` vectors with this block size."""
     if model == BDGL16:
-        found: Array = 0.292 * block + 16.4 + np.log2(8 * dim)
-        return found
+        log2_cost: Array = 0.292 * block + 16.4 + np.log2(8 * dim)
+        return log2_cost
     calls = 2 * math.log2(_PROGRESSIVE) + np.log2(np.maximum(dim - block, 1))
-    found = calls + _LIST_SLOPE * (block - _free(block)) + _LIST_FIXED
-    return found
+    log2_cost = calls + _LIST_SLOPE * (block - _free(block)) + _LIST_FIXED
+    return log2_cost
 
 
 def log_root_hermite(block: Array) -> Array:
     """ln of the root Hermite factor. Source: Chen, thesis, 2013."""
-    found: Array = (np.log(np.pi * block) / block + np.log(block / (2 * np.pi * np.e))) / (2 * (block - 1))
-    return found
+    log_delta: Array = (np.log(np.pi * block) / block + np.log(block / (2 * np.pi * np.e))) / (2 * (block - 1))
+    return log_delta
 
 
 def _free(block: Array) -> Array:
     """Dimensions for free. Source: Ducas, EUROCRYPT 2018 (ePrint 2017/999)."""
-    found: Array = np.maximum(block * math.log(4 / 3) / np.log(block / (2 * np.pi * np.e)), 0.0)
-    return found
+    dimensions: Array = np.maximum(block * math.log(4 / 3) / np.log(block / (2 * np.pi * np.e)), 0.0)
+    return dimensions
 
 
 def _sieve_log2(block: Array, model: str) -> Array:
     if model == BDGL16:
-        found: Array = 0.292 * block + 16.4
-        return found
-    found = math.log2(_PROGRESSIVE) + _LIST_SLOPE * block + _LIST_FIXED
-    return found
+        log2_cost: Array = 0.292 * block + 16.4
+        return log2_cost
+    log2_cost = math.log2(_PROGRESSIVE) + _LIST_SLOPE * block + _LIST_FIXED
+    return log2_cost
 
 
 def _log_binomial(n: Array | float, k: Array | float) -> Array:
     """ln of n over k; minus infinity where k exceeds n."""
     n, k = np.asarray(n, dtype=np.float64), np.asarray(k, dtype=np.float64)
-    found: Array = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
-    return np.where(k > n, -np.inf, found)
+    log_count: Array = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
+    return np.where(k > n, -np.inf, log_count)
 
 
 def _repeats_log2(log_probability: Array) -> Array:
@@ -150,8 +150,8 @@ def _repeats_log2(log_probability: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         few = np.log2(np.maximum(np.log(1 - _SUCCESS) / np.log1p(-chance), 1.0))
     many = math.log2(-math.log(1 - _SUCCESS)) - log_probability / math.log(2)
-    found: Array = np.where(chance > 1e-9, np.where(chance >= _SUCCESS, 0.0, few), many)
-    return found
+    trials: Array = np.where(chance > 1e-9, np.where(chance >= _SUCCESS, 0.0, few), many)
+    return trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class _Problem:
         """Each lattice attack, on a coarse grid of guessed coordinates and then on a finer one about the best."""
         n = self.ring_dim
         coarse = np.unique(np.concatenate([[0], np.linspace(0, n - 200, 160).astype(int)])).astype(np.float64)
-        found: dict[str, Attack] = {}
+        cheapest: dict[str, Attack] = {}
         for zetas in (coarse, None):
             for name, cost in (
                 ("primal", self._primal), ("primal-hybrid", self._primal_hybrid),
@@ -180,12 +180,12 @@ class _Problem:
                 grid = zetas
                 if grid is None:
                     width = n / 160
-                    about = found[name].guessed
+                    about = cheapest[name].guessed
                     grid = np.unique(np.clip(np.linspace(about - width, about + width, 41), 0, n - 200).round())
                 attack = self._least(name, cost, grid)
-                if name not in found or attack.log2_cost < found[name].log2_cost:
-                    found[name] = attack
-        return tuple(found.values())
+                if name not in cheapest or attack.log2_cost < cheapest[name].log2_cost:
+                    cheapest[name] = attack
+        return tuple(cheapest.values())
 
     def _least(self, name: str, cost: Cost, zetas: Array) -> Attack:
         """The cheapest point of the grid: the cheapest of some of its points first, then of all that may be cheaper."""
@@ -213,10 +213,10 @@ class _Problem:
     def _primal(self, block: Array, zeta: Array, _most: float) -> tuple[Array, Array]:
         """The projection of the errors is the shortest vector of the last block; guessed coordinates are all 0."""
         log_delta, dim, log_volume = self._basis(block, zeta)
-        found = math.log(SIGMA) + np.log(block) / 2 <= (2 * block - dim) * log_delta + log_volume / dim
+        is_shortest = math.log(SIGMA) + np.log(block) / 2 <= (2 * block - dim) * log_delta + log_volume / dim
         hit = _log_binomial(self.ring_dim - zeta, self.weight) - _log_binomial(self.ring_dim, self.weight)
         cost = reduction_log2(block, dim, self.model) + _repeats_log2(hit)
-        return np.where(found & (block <= dim), cost, np.inf), np.zeros(cost.shape)
+        return np.where(is_shortest & (block <= dim), cost, np.inf), np.zeros(cost.shape)
 
     def _primal_hybrid(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
         """Nearest planes from each guess, and a meeting of halves of the guess."""
@@ -224,20 +224,20 @@ class _Problem:
         last = log_volume / dim - (dim - 1) * log_delta
         rounding = self._nearest_plane(last, np.broadcast_to(log_delta, last.shape), dim)
         reduction, planes = reduction_log2(block, dim, self.model), 2 * np.log2(dim)
-        found = _Found(dim.shape, most, reduction - rounding / _BIT)
+        grid = _Found(dim.shape, most, reduction - rounding / _BIT)
         log_size = np.full(zeta.shape, -np.inf)
         log_hit = np.full(zeta.shape, -np.inf)
         for weight in range(self.weight + 1):
             places = _log_binomial(zeta, weight)
             log_size = np.logaddexp(log_size, places + weight * math.log(2))
             log_hit = np.logaddexp(log_hit, self._hit(zeta, weight, places))
-            at = found.open(log_hit, log_size / 2 / math.log(2))
+            at = grid.open(log_hit, log_size / 2 / math.log(2))
             if not len(at):
                 continue
             guess = log_size[:, at] / 2 / math.log(2) + planes.take(at, 1)
             cost = np.logaddexp2(reduction.take(at, 1), guess) + _repeats_log2(log_hit[:, at] + rounding.take(at, 1))
-            found.add(at, cost, weight)
-        return found.best, found.weights
+            grid.add(at, cost, weight)
+        return grid.best, grid.weights
 
     def _primal_meet_lwe(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
         """Meet-LWE over the guess: nearest planes of its lists in a few projections, then of what is left in all."""
@@ -245,39 +245,39 @@ class _Problem:
         last = log_volume / dim - (dim - 1) * log_delta
         rounding = self._one_nearest_plane(last, np.broadcast_to(log_delta, last.shape), dim)
         reduction = reduction_log2(block, dim, self.model)
-        found = _Found(dim.shape, most, reduction - rounding / _BIT)
+        grid = _Found(dim.shape, most, reduction - rounding / _BIT)
         for weight in range(2, min(self.weight, _MEET_WEIGHTS) + 1, 2):
             log_hit = self._hit(zeta, weight)
-            at = found.open(log_hit)
+            at = grid.open(log_hit)
             if not len(at):
                 continue
             guess = _meet_lwe_log2(zeta[:, at], weight) + _MEET_VECTOR_LOG2
             cost = np.logaddexp2(reduction.take(at, 1), guess) + _repeats_log2(log_hit[:, at] + rounding.take(at, 1))
-            found.add(at, cost, weight)
-        return found.best, found.weights
+            grid.add(at, cost, weight)
+        return grid.best, grid.weights
 
     @staticmethod
     def _one_nearest_plane(last: Array, log_delta: Array, dim: Array) -> Array:
         """ln of the probability that nearest planes find the errors from the whole guess."""
-        found = np.zeros(last.shape)
+        log_chance = np.zeros(last.shape)
         steps = 24
         for first in range(0, 2400, steps):
             norm = np.exp(np.minimum(last + 2 * log_delta * (first + steps / 2), 30.0))
             factor = np.maximum(erf(norm / (2 * math.sqrt(2) * SIGMA)), 1e-300)
-            found += np.log(factor) * np.clip(dim - first, 0, steps)
-        return found
+            log_chance += np.log(factor) * np.clip(dim - first, 0, steps)
+        return log_chance
 
     @staticmethod
     def _nearest_plane(last: Array, log_delta: Array, dim: Array) -> Array:
         """ln of the probability that nearest planes find the errors from both halves of a guess."""
-        found = np.zeros(last.shape)
+        log_chance = np.zeros(last.shape)
         steps = 24
         for first in range(0, 2400, steps):  # in steps: the logarithm of a factor is smooth in its place
             norm = np.exp(np.minimum(last + 2 * log_delta * (first + steps / 2), 30.0))
             x = norm / (math.sqrt(2) * SIGMA)
             factor = np.maximum(erf(x) - (1 - np.exp(-(x**2))) / (x * math.sqrt(math.pi)), 1e-300)
-            found += np.log(factor) * np.clip(dim - first, 0, steps)
-        return found
+            log_chance += np.log(factor) * np.clip(dim - first, 0, steps)
+        return log_chance
 
     def _hit(self, zeta: Array, weight: int, places: Array | None = None) -> Array:
         """ln of the probability that the guessed coordinates hold `weight` of the secret's.
@@ -302,12 +302,12 @@ class _Problem:
 
     def _dual(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
         """Every guess of the guessed coordinates is tried on as many samples as tell it from a wrong one."""
-        found = self._found(block, zeta, most)
+        grid = self._found(block, zeta, most)
         for weight in range(min(self.weight, 48) + 1):
             places = _log_binomial(zeta, weight)
             log_size = places + weight * math.log(2)
             log_hit = self._hit(zeta, weight, places)
-            at = found.open(log_hit, log_size / math.log(2))
+            at = grid.open(log_hit, log_size / math.log(2))
             if not len(at):
                 continue
             dim, error = self._short(block, zeta[:, at], weight)
@@ -315,18 +315,18 @@ class _Problem:
             log_samples = math.log(4) + (2 * np.pi * error) ** 2 + np.log(np.maximum(log_size, 0) + 5)
             samples = log_samples / math.log(2)
             cost = np.logaddexp2(self._many(block, dim, samples), log_size / math.log(2) + samples + 2)
-            found.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
-        return found.best, found.weights
+            grid.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
+        return grid.best, grid.weights
 
     def _dual_meet(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
         """Two halves of a guess meet where their samples differ by no more than the errors."""
-        found = self._found(block, zeta, most)
+        grid = self._found(block, zeta, most)
         for weight in range(0, self.weight + 1, 2):
             halves = _log_binomial(zeta / 2, weight / 2)
             log_half = halves + weight / 2 * math.log(2)
             places = _log_binomial(zeta, weight)
             log_hit = self._hit(zeta, weight, places) + (2 * halves - places)
-            at = found.open(log_hit, log_half / math.log(2))
+            at = grid.open(log_hit, log_half / math.log(2))
             if not len(at):
                 continue
             dim, error = self._short(block, zeta[:, at], weight)
@@ -335,15 +335,15 @@ class _Problem:
             wide = 2 * error * np.sqrt(2 * np.log(2 * samples))
             look_up = np.where(wide < 0.5, np.logaddexp2(np.log2(4 * samples), samples * 2 * wide), np.inf)
             cost = np.logaddexp2(self._many(block, dim, np.log2(samples)), log_half / math.log(2) + look_up)
-            found.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
-        return found.best, found.weights
+            grid.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
+        return grid.best, grid.weights
 
     def _dual_meet_lwe(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
         """As `_dual_meet`, with the lists of Meet-LWE instead of the halves of a guess."""
-        found = self._found(block, zeta, most)
+        grid = self._found(block, zeta, most)
         for weight in range(2, min(self.weight, _MEET_WEIGHTS) + 1, 2):
             log_hit = self._hit(zeta, weight)
-            at = found.open(log_hit)
+            at = grid.open(log_hit)
             if not len(at):
                 continue
             dim, error = self._short(block, zeta[:, at], weight)
@@ -352,8 +352,8 @@ class _Problem:
             wide = 2 * error * np.sqrt(2 * np.log(2 * samples))
             look_up = np.where(wide < 0.5, np.logaddexp2(_MEET_VECTOR_LOG2, samples * 2 * wide), np.inf)
             cost = np.logaddexp2(self._many(block, dim, np.log2(samples)), listed + look_up)
-            found.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
-        return found.best, found.weights
+            grid.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
+        return grid.best, grid.weights
 
     def _found(self, block: Array, zeta: Array, most: float) -> _Found:
         """For a dual attack: its lattices have more dimensions than coordinates that are not guessed."""
@@ -446,8 +446,8 @@ def _meet_lwe_log2(zeta: Array, weight: int) -> Array:
     merge = 2 * listed_below + many_below - many
     three = np.maximum(np.maximum(listed, merge), np.maximum(listed_below, size_below / 2))
     trees = [np.where(np.isnan(tree), np.inf, tree).min((1, 2)) for tree in (two, three)]
-    found: Array = np.minimum(*trees).reshape(zeta.shape)
-    return found
+    cheapest: Array = np.minimum(*trees).reshape(zeta.shape)
+    return cheapest
 
 
 @lru_cache(maxsize=64)

@@ -281,7 +281,9 @@ class CkksSpec(Written):
 
     def _parameters(self, *, q_bits: tuple[int, ...], p_bits: tuple[int, ...], dnum: int) -> CkksParameters:
         written: dict[str, Any] = {
-            each.name: getattr(self, each.name) for each in fields(CkksParameters) if each.name in CkksSpec.model_fields
+            field.name: getattr(self, field.name)
+            for field in fields(CkksParameters)
+            if field.name in CkksSpec.model_fields
         }
         return CkksParameters(**written | {
             "slots": self._slots,

@@ -140,7 +140,7 @@ class Builder:
         stage: str,
         limbs: Iterable[int],
         *,
-        each: Sequence[int] = (),
+        by_limb: Sequence[int] = (),
         whole: Sequence[int] = (),
         operand: bool = False,
         result: bool = False,
@@ -180,7 +180,7 @@ class Builder:
                 element_loops=_loop(w),
             )
         if reads is None:
-            reads = w * max(1, len(each) + operand)
+            reads = w * max(1, len(by_limb) + operand)
         if name is KernelName.KEY_PRODUCT:
             reads += w  # the limb of the key
         self.kernels.append(
@@ -189,7 +189,7 @@ class Builder:
                 stage=stage,
                 limbs=made,
                 work=work,
-                each=tuple(each),
+                each=tuple(by_limb),
                 whole=tuple(whole),
                 operand=operand,
                 result=result,
@@ -200,10 +200,10 @@ class Builder:
 
     def more(self, kernel: int, **amounts: Any) -> None:
         """Adds to the work of a kernel what belongs to no loop: bytes, digits, index maps."""
-        found = self.kernels[kernel]
+        before = self.kernels[kernel]
         values: dict[str, Any] = {**amounts}
-        work = found.work + KernelWork(ring_dim=self.s.params.ring_dim, **values)
-        self.kernels[kernel] = replace(found, work=work)
+        work = before.work + KernelWork(ring_dim=self.s.params.ring_dim, **values)
+        self.kernels[kernel] = replace(before, work=work)
 
     def shared(self, amount: str, total: int, kernels: Sequence[int]) -> None:
         """Deals an amount to kernels by their limbs; the first one gets the rest of the division."""
@@ -219,8 +219,8 @@ class Builder:
 
     def finish(self, *, read: int = 0, write: int = 0) -> OperationGraph:
         """The graph, with the bytes of operands and results at the kernels that read and make them."""
-        self.shared("ciphertext_read_bytes", read, [i for i, each in enumerate(self.kernels) if each.operand])
-        self.shared("ciphertext_write_bytes", write, [i for i, each in enumerate(self.kernels) if each.result])
+        self.shared("ciphertext_read_bytes", read, [i for i, kernel in enumerate(self.kernels) if kernel.operand])
+        self.shared("ciphertext_write_bytes", write, [i for i, kernel in enumerate(self.kernels) if kernel.result])
         params = self.s.params
         return OperationGraph(tuple(self.kernels), params.ring_dim, params.polynomial_bytes(1))
 

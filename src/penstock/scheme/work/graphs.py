@@ -113,11 +113,11 @@ def _mod_up(b: Builder, source: Sequence[int], *, operand: bool, result: bool = 
         own = b.q[start : start + alpha]
         others = (*b.p, *(limb for limb in b.q if limb not in own))
         stage = f"ModUp {digit}"
-        inverse = b.add(_N.INVERSE, stage, own, each=source, operand=operand)
-        scaled = b.add(_N.SCALING, stage, own, each=[inverse])
+        inverse = b.add(_N.INVERSE, stage, own, by_limb=source, operand=operand)
+        scaled = b.add(_N.SCALING, stage, own, by_limb=[inverse])
         converted = b.add(_N.CONVERSION, stage, others, whole=[scaled], sources=len(own), reads=len(own))
         b.more(converted, digit_steps=1)
-        raised.append([b.add(_N.TRANSFORM, stage, others, each=[converted], result=result)])
+        raised.append([b.add(_N.TRANSFORM, stage, others, by_limb=[converted], result=result)])
     return raised
 
 
@@ -137,7 +137,7 @@ def _key_product(
                 _N.KEY_PRODUCT,
                 f"key {digit + 1}",
                 wide,
-                each=[*ready, *sums[half]],
+                by_limb=[*ready, *sums[half]],
                 operand=operand,
                 result=result and last,
                 reads=len(wide) * (2 if digit else 1),
@@ -150,12 +150,12 @@ def _key_product(
 
 def _mod_down(b: Builder, half: Sequence[int], *, operand: bool = False, result: bool = False) -> list[int]:
     """Division of one polynomial by P."""
-    inverse = b.add(_N.INVERSE, "ModDown", b.p, each=half, operand=operand)
-    scaled = b.add(_N.SCALING, "ModDown", b.p, each=[inverse])
+    inverse = b.add(_N.INVERSE, "ModDown", b.p, by_limb=half, operand=operand)
+    scaled = b.add(_N.SCALING, "ModDown", b.p, by_limb=[inverse])
     converted = b.add(_N.CONVERSION, "ModDown", b.q, whole=[scaled], sources=len(b.p), reads=len(b.p))
-    back = b.add(_N.TRANSFORM, "ModDown", b.q, each=[converted])
-    apart = b.add(_N.SUM, "ModDown", b.q, each=[back, *half], operand=operand)
-    return [b.add(_N.SCALING, "ModDown", b.q, each=[apart], result=result)]
+    back = b.add(_N.TRANSFORM, "ModDown", b.q, by_limb=[converted])
+    apart = b.add(_N.SUM, "ModDown", b.q, by_limb=[back, *half], operand=operand)
+    return [b.add(_N.SCALING, "ModDown", b.q, by_limb=[apart], result=result)]
 
 
 def _key_switch(b: Builder, source: Sequence[int], *, operand: bool = False, result: tuple[bool, bool]) -> Halves:
@@ -168,11 +168,11 @@ def _rescaled(b: Builder, limbs: int, half: int, source: Sequence[int], *, resul
     """One polynomial divided by the last of its primes; without `source` from the operand."""
     stage, kept = f"rescaling {half + 1}", range(limbs - 1)
     own, operand = [source[half]] if source else [], not source
-    inverse = b.add(_N.INVERSE, stage, (limbs - 1,), each=own, operand=operand)
+    inverse = b.add(_N.INVERSE, stage, (limbs - 1,), by_limb=own, operand=operand)
     converted = b.add(_N.CONVERSION, stage, kept, whole=[inverse], sources=1, in_loop=True, reads=1)
-    back = b.add(_N.TRANSFORM, stage, kept, each=[converted])
-    apart = b.add(_N.SUM, stage, kept, each=[back, *own], operand=operand)
-    return [b.add(_N.SCALING, stage, kept, each=[apart], result=result)]
+    back = b.add(_N.TRANSFORM, stage, kept, by_limb=[converted])
+    apart = b.add(_N.SUM, stage, kept, by_limb=[back, *own], operand=operand)
+    return [b.add(_N.SCALING, stage, kept, by_limb=[apart], result=result)]
 
 
 def _passes(row: OperationRow, b: Builder, first: list[int]) -> OperationGraph:
@@ -203,7 +203,7 @@ def _passes(row: OperationRow, b: Builder, first: list[int]) -> OperationGraph:
                 name,
                 "",
                 b.q if width == s.limbs else (*b.p, *b.q),
-                each=[*first, *made[before : before + 1]] if before >= 0 else first,
+                by_limb=[*first, *made[before : before + 1]] if before >= 0 else first,
                 operand=True,
                 result=not row.key and before + 2 * s.polynomials >= loops,
                 reads=width * (row.operands + row.constants),
@@ -230,18 +230,24 @@ def _without(work: KernelWork, part: KernelWork) -> KernelWork:
 def _tensor(b: Builder, first: list[int], *, square: bool, result: bool) -> list[int]:
     """The last kernels of the three polynomials of a product."""
 
-    def one(name: KernelName = _N.PRODUCT, *, each: Sequence[int] = (), last: bool = True, reads: int = 2) -> int:
+    def one(name: KernelName = _N.PRODUCT, *, by_limb: Sequence[int] = (), last: bool = True, reads: int = 2) -> int:
         return b.add(
-            name, "tensor", b.q, each=[*first, *each], operand=True, result=result and last, reads=reads * b.s.limbs
+            name,
+            "tensor",
+            b.q,
+            by_limb=[*first, *by_limb],
+            operand=True,
+            result=result and last,
+            reads=reads * b.s.limbs,
         )
 
     if square:
         ends = one(reads=1)
         cross = one(last=False)
-        return [ends, one(_N.SUM, each=[cross], reads=1), one(reads=1)]
+        return [ends, one(_N.SUM, by_limb=[cross], reads=1), one(reads=1)]
     ends = one()
     cross = one(last=False)
-    return [ends, one(each=[cross], reads=3), one()]
+    return [ends, one(by_limb=[cross], reads=3), one()]
 
 
 @GRAPHS.of(OpKind.MULT_NO_RELIN)
@@ -253,7 +259,7 @@ def _product(b: Builder, first: list[int]) -> OperationGraph:
 def _relinearized(b: Builder, parts: Sequence[int], *, operand: bool) -> None:
     switched = _key_switch(b, parts[2:], operand=operand, result=(False, False))
     for half in range(2):
-        b.add(_N.SUM, "sum", b.q, each=[*switched[half], *parts[half : half + 1]], operand=operand, result=True)
+        b.add(_N.SUM, "sum", b.q, by_limb=[*switched[half], *parts[half : half + 1]], operand=operand, result=True)
 
 
 def _mult(b: Builder, first: list[int], *, square: bool = False) -> OperationGraph:
@@ -273,11 +279,11 @@ def _relinearize(b: Builder, first: list[int]) -> OperationGraph:
 @GRAPHS.of(OpKind.ROTATE, OpKind.CONJUGATE)
 def _rotate(b: Builder, first: list[int]) -> OperationGraph:
     """Automorphism of both, key switch of the second, added to the first."""
-    moved = b.add(_N.AUTOMORPHISM, "", b.q, each=first, operand=True)
+    moved = b.add(_N.AUTOMORPHISM, "", b.q, by_limb=first, operand=True)
     b.more(moved, mapped_indices=b.s.params.ring_dim)
-    other = b.add(_N.AUTOMORPHISM, "", b.q, each=first, operand=True)
+    other = b.add(_N.AUTOMORPHISM, "", b.q, by_limb=first, operand=True)
     switched = _key_switch(b, [moved], result=(False, True))
-    b.add(_N.SUM, "sum", b.q, each=[other, *switched[0]], result=True)
+    b.add(_N.SUM, "sum", b.q, by_limb=[other, *switched[0]], result=True)
     both = b.s.ciphertext(polynomials=2)
     return b.finish(read=both, write=both)
 
@@ -287,20 +293,20 @@ def _to_sparse(b: Builder, first: list[int]) -> OperationGraph:
     """Key switch of one limb over q_0 and the auxiliary primes: one digit, and no scaling before conversions."""
     s, k = b.s, AUXILIARY_PRIMES
     auxiliary, wide = tuple(range(-k, 0)), (*range(-k, 0), 0)
-    inverse = b.add(_N.INVERSE, "ModUp 1", (0,), each=first, operand=True)
+    inverse = b.add(_N.INVERSE, "ModUp 1", (0,), by_limb=first, operand=True)
     converted = b.add(_N.CONVERSION, "ModUp 1", auxiliary, whole=[inverse], sources=1, reduced=False, reads=1)
     b.more(converted, digit_steps=1)
-    raised = b.add(_N.TRANSFORM, "ModUp 1", auxiliary, each=[converted])
-    sums = [b.add(_N.KEY_PRODUCT, "key 1", wide, each=[raised], operand=True, reads=1 + k) for _ in range(2)]
+    raised = b.add(_N.TRANSFORM, "ModUp 1", auxiliary, by_limb=[converted])
+    sums = [b.add(_N.KEY_PRODUCT, "key 1", wide, by_limb=[raised], operand=True, reads=1 + k) for _ in range(2)]
     b.shared("key_bytes", s.params.key_bytes(1, s.key_form, key=TO_SPARSE_KEY), sums)
     for half in range(2):
-        down = b.add(_N.INVERSE, "ModDown", auxiliary, each=[sums[half]])
+        down = b.add(_N.INVERSE, "ModDown", auxiliary, by_limb=[sums[half]])
         back = b.add(_N.CONVERSION, "ModDown", (0,), whole=[down], sources=k, reads=k)
-        ready = b.add(_N.TRANSFORM, "ModDown", (0,), each=[back])
-        apart = b.add(_N.SUM, "ModDown", (0,), each=[ready, sums[half]])
-        scaled = b.add(_N.SCALING, "ModDown", (0,), each=[apart], result=half == 1)
+        ready = b.add(_N.TRANSFORM, "ModDown", (0,), by_limb=[back])
+        apart = b.add(_N.SUM, "ModDown", (0,), by_limb=[ready, sums[half]])
+        scaled = b.add(_N.SCALING, "ModDown", (0,), by_limb=[apart], result=half == 1)
         if half == 0:
-            b.add(_N.SUM, "sum", (0,), each=[scaled], operand=True, result=True)
+            b.add(_N.SUM, "sum", (0,), by_limb=[scaled], operand=True, result=True)
     both = s.params.ciphertext_bytes(1)
     return b.finish(read=both, write=both)
 
@@ -308,7 +314,7 @@ def _to_sparse(b: Builder, first: list[int]) -> OperationGraph:
 @GRAPHS.of(OpKind.TO_DENSE)
 def _to_dense(b: Builder, first: list[int]) -> OperationGraph:
     switched = _key_switch(b, first[1:], operand=True, result=(False, True))
-    b.add(_N.SUM, "sum", b.q, each=[*first[:1], *switched[0]], operand=True, result=True)
+    b.add(_N.SUM, "sum", b.q, by_limb=[*first[:1], *switched[0]], operand=True, result=True)
     both = b.s.ciphertext(polynomials=2)
     return b.finish(read=both, write=both)
 
@@ -325,16 +331,16 @@ def _rotate_hoisted(b: Builder, first: list[int]) -> OperationGraph:
     if s.hoisting is Hoisting.RESULTS:
         sums = _key_product(b, [], [], operand=True)
         zeroth, other = _mod_down(b, sums[0]), _mod_down(b, sums[1])
-        added = b.add(_N.SUM, "sum", b.q, each=[*first[:1], *zeroth], operand=True)
-        moved = b.add(_N.AUTOMORPHISM, "", b.q, each=[added], result=True)
-        b.add(_N.AUTOMORPHISM, "", b.q, each=other, result=True)
+        added = b.add(_N.SUM, "sum", b.q, by_limb=[*first[:1], *zeroth], operand=True)
+        moved = b.add(_N.AUTOMORPHISM, "", b.q, by_limb=[added], result=True)
+        b.add(_N.AUTOMORPHISM, "", b.q, by_limb=other, result=True)
     else:
         turned = [[b.add(_N.AUTOMORPHISM, f"digit {d + 1}", (*b.p, *b.q), operand=True)] for d in range(digits)]
-        moved = b.add(_N.AUTOMORPHISM, "", b.q, each=first[:1], operand=True)
+        moved = b.add(_N.AUTOMORPHISM, "", b.q, by_limb=first[:1], operand=True)
         sums = _key_product(b, turned, [], operand=False)
         zeroth = _mod_down(b, sums[0])
         _mod_down(b, sums[1], result=True)
-        b.add(_N.SUM, "sum", b.q, each=[moved, *zeroth], result=True)
+        b.add(_N.SUM, "sum", b.q, by_limb=[moved, *zeroth], result=True)
     b.more(moved, mapped_indices=s.params.ring_dim, digit_steps=digits)
     return b.finish(read=s.params.polynomial_bytes(s.limbs) + s.digits_bytes, write=s.ciphertext(polynomials=2))
 
@@ -342,11 +348,11 @@ def _rotate_hoisted(b: Builder, first: list[int]) -> OperationGraph:
 def _rotate_extended(b: Builder, first: list[int], *, from_q: bool = False) -> OperationGraph:
     """Product of the digits with the key, plus the other polynomial; automorphism of both, over n+k limbs."""
     s, wide = b.s, (*b.p, *b.q)
-    scaled = [b.add(_N.SCALING, "times P", b.q, each=first[:1], operand=True)] if from_q else []
+    scaled = [b.add(_N.SCALING, "times P", b.q, by_limb=first[:1], operand=True)] if from_q else []
     sums = _key_product(b, [], [], operand=True)
-    added = b.add(_N.SUM, "sum", wide, each=[*scaled, *sums[0]], operand=not from_q)
-    moved = b.add(_N.AUTOMORPHISM, "", wide, each=[added], result=True)
-    b.add(_N.AUTOMORPHISM, "", wide, each=sums[1], result=True)
+    added = b.add(_N.SUM, "sum", wide, by_limb=[*scaled, *sums[0]], operand=not from_q)
+    moved = b.add(_N.AUTOMORPHISM, "", wide, by_limb=[added], result=True)
+    b.add(_N.AUTOMORPHISM, "", wide, by_limb=sums[1], result=True)
     b.more(moved, mapped_indices=s.params.ring_dim, digit_steps=s.params.active_digits(s.limbs))
     other = s.params.polynomial_bytes(s.limbs if from_q else s.extended_limbs)
     return b.finish(read=other + s.digits_bytes, write=s.extended_bytes)
@@ -373,7 +379,7 @@ def _mod_down_both(b: Builder, first: list[int]) -> OperationGraph:
 @GRAPHS.of(OpKind.EXTEND)
 def _extend(b: Builder, first: list[int]) -> OperationGraph:
     for half in range(2):
-        b.add(_N.SCALING, "times P", b.q, each=first[half : half + 1], operand=True, result=True)
+        b.add(_N.SCALING, "times P", b.q, by_limb=first[half : half + 1], operand=True, result=True)
     return b.finish(read=b.s.ciphertext(polynomials=2), write=b.s.extended_bytes)
 
 
@@ -392,11 +398,11 @@ def _mod_raise(b: Builder, first: list[int]) -> OperationGraph:
     s = b.s
     for half in range(s.polynomials):
         stage, new = f"raise {half + 1}", range(s.limbs, s.limbs_out)
-        inverse = b.add(_N.INVERSE, stage, b.q, each=first[half : half + 1], operand=True)
+        inverse = b.add(_N.INVERSE, stage, b.q, by_limb=first[half : half + 1], operand=True)
         converted = b.add(
             _N.CONVERSION, stage, new, whole=[inverse], sources=s.limbs, reduced=s.limbs > 1, reads=s.limbs
         )
-        b.add(_N.TRANSFORM, stage, new, each=[converted], result=True)
+        b.add(_N.TRANSFORM, stage, new, by_limb=[converted], result=True)
     return b.finish(read=s.ciphertext(), write=s.ciphertext(s.limbs_out))
 
 
@@ -405,11 +411,11 @@ def _encrypt(b: Builder, first: list[int]) -> OperationGraph:
     """v and two errors to evaluation form; (v b + e0 + m, v a + e1)."""
     s = b.s
     v, e0, e1 = (b.add(_N.TRANSFORM, what, b.q) for what in ("v", "error 1", "error 2"))
-    left = b.add(_N.PRODUCT, "key", b.q, each=[v])
-    right = b.add(_N.PRODUCT, "key", b.q, each=[v])
-    noisy = b.add(_N.SUM, "sum", b.q, each=[left, e0])
-    message = b.add(_N.SUM, "sum", b.q, each=[noisy], result=True)
-    b.add(_N.SUM, "sum", b.q, each=[right, e1], result=True)
+    left = b.add(_N.PRODUCT, "key", b.q, by_limb=[v])
+    right = b.add(_N.PRODUCT, "key", b.q, by_limb=[v])
+    noisy = b.add(_N.SUM, "sum", b.q, by_limb=[left, e0])
+    message = b.add(_N.SUM, "sum", b.q, by_limb=[noisy], result=True)
+    b.add(_N.SUM, "sum", b.q, by_limb=[right, e1], result=True)
     b.more(message, plaintext_limbs=s.limbs, plaintext_bytes=s.params.plaintext_bytes(s.limbs))
     return b.finish(write=s.ciphertext(polynomials=2))
 
@@ -417,6 +423,6 @@ def _encrypt(b: Builder, first: list[int]) -> OperationGraph:
 @GRAPHS.of(OpKind.DECRYPT)
 def _decrypt(b: Builder, first: list[int]) -> OperationGraph:
     product = b.add(_N.PRODUCT, "secret", b.q, operand=True)
-    added = b.add(_N.SUM, "sum", b.q, each=[product], operand=True)
-    b.add(_N.INVERSE, "", b.q, each=[added], result=True)
+    added = b.add(_N.SUM, "sum", b.q, by_limb=[product], operand=True)
+    b.add(_N.INVERSE, "", b.q, by_limb=[added], result=True)
     return b.finish(read=b.s.ciphertext(polynomials=2))

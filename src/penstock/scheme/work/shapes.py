@@ -113,10 +113,10 @@ class Shapes:
 
 def server_rows(operations: pa.Table) -> pa.Table:
     """The operations that the server executes."""
-    found, kinds = codes(operations["kind"])
+    kind_codes, kinds = codes(operations["kind"])
     # A null has the code -1, the last one.
     kept = np.asarray([*(kind not in _CLIENT for kind in kinds), True], dtype=bool)
-    return operations.filter(pa.array(kept[found]))
+    return operations.filter(pa.array(kept[kind_codes]))
 
 
 def shapes_of(operations: pa.Table, objects: Objects) -> Shapes:
@@ -204,7 +204,7 @@ def _operands(column: pa.ChunkedArray, objects: Objects, rows: int) -> tuple[Int
     joined: Any = column.combine_chunks()
     counts = np.asarray(pc.list_value_length(joined), dtype=np.int64)
     row = np.repeat(np.arange(rows, dtype=np.int64), counts)
-    found = objects.rows(np.asarray(joined.flatten(), dtype=np.int64), "operand")
+    operand = objects.rows(np.asarray(joined.flatten(), dtype=np.int64), "operand")
     again = np.zeros(len(row), dtype=bool)
-    again[1:] = (row[1:] == row[:-1]) & (found[1:] == found[:-1])
-    return row[~again], found[~again]
+    again[1:] = (row[1:] == row[:-1]) & (operand[1:] == operand[:-1])
+    return row[~again], operand[~again]

@@ -34,8 +34,8 @@ def diagonals_of(matrix: Values) -> dict[int, Values]:
         )
     n = len(matrix)
     rows = np.arange(n)
-    found = {k: matrix[rows, (rows + k) % n] for k in range(n)}
-    return {k: d for k, d in found.items() if np.any(d != 0)}
+    diagonals = {k: matrix[rows, (rows + k) % n] for k in range(n)}
+    return {k: d for k, d in diagonals.items() if np.any(d != 0)}
 
 
 def baby_steps(num_diagonals: int) -> int:

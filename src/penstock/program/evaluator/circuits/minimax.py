@@ -106,10 +106,10 @@ def odd_minimax(lower: float, degree: int) -> tuple[Floats, float]:
         solution = np.linalg.solve(system, np.ones(terms + 1))
         coefficients, level = solution[:-1], abs(float(solution[-1]))
         error = values @ coefficients - 1
-        found = _extremes(error, terms + 1)
-        if found is None or np.array_equal(found, chosen):
+        extremes = _extremes(error, terms + 1)
+        if extremes is None or np.array_equal(extremes, chosen):
             break
-        chosen = found
+        chosen = extremes
         if np.abs(error).max() <= level * (1 + 1e-9):
             break
     # Between two points of the grid the error is a little larger.

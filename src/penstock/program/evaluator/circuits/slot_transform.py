@@ -194,15 +194,15 @@ def diagonals_of_stage(stage: Stage) -> dict[int, Complex]:
         butterflies = _butterflies(stage.slots, layer, decode=stage.decode)
         # Decoding runs through the layers upwards, encoding downwards.
         whole = _product(butterflies, whole) if stage.decode else _product(whole, butterflies)
-    found: dict[int, Complex] = {}
+    diagonals: dict[int, Complex] = {}
     for offset, values in whole.items():
         number = offset // stage.stride
         number = number % stage.radix if stage.wraps else number
-        found[number] = found.get(number, 0) + values * stage.factor
+        diagonals[number] = diagonals.get(number, 0) + values * stage.factor
     if stage.halves:
         unit = 1j if stage.decode else -1j
-        found = {number: np.concatenate([values, unit * values]) for number, values in found.items()}
-    return found
+        diagonals = {number: np.concatenate([values, unit * values]) for number, values in diagonals.items()}
+    return diagonals
 
 
 def _butterflies(slots: int, layer: int, *, decode: bool) -> dict[int, Complex]:

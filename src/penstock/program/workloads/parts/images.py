@@ -59,13 +59,13 @@ def bundled_digits(instead: str) -> tuple[Floats, npt.NDArray[np.int64]]:
     Read as `sklearn.datasets.load_digits` reads them; importing that library takes 70 MB and most of a second.
     Raises: CapabilityMissing: scikit-learn is not installed; the message names `instead`, the user's own files.
     """
-    found = find_spec("sklearn")
-    if found is None or found.origin is None:
+    package = find_spec("sklearn")
+    if package is None or package.origin is None:
         raise CapabilityMissing(
             f"the bundled digits come with scikit-learn, which is not installed: {remedy.install('data')}; "
             f"or bring {instead}"
         )
-    path = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    path = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
     with os_errors(path, "read"), gzip.open(path, "rt", encoding="ascii") as lines:
         table = np.loadtxt(lines, delimiter=",")
     return table[:, :-1].reshape(-1, 8, 8) / 16.0, table[:, -1].astype(np.int64)
@@ -133,7 +133,7 @@ def mnist_three_eight(folder: Path) -> LabelledImages:
 def _find(folder: Path, stem: str) -> Path:
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: --data names a folder with MNIST's IDX files")
-    found = sorted(p for p in folder.iterdir() if p.name.startswith(stem) and "idx" in p.name)
-    if not found:
+    files = sorted(p for p in folder.iterdir() if p.name.startswith(stem) and "idx" in p.name)
+    if not files:
         raise UsageError(f"{folder} has no '{stem}-idx…-ubyte' file (gzipped or not)")
-    return found[0]
+    return files[0]

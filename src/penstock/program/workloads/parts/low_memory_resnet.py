@@ -51,8 +51,8 @@ class LowMemoryResnet:
 
     def _layer(self, x: Any, width: int, channels: int, scales: Scales) -> Any:
         x = self._first_block(x, width, channels, scales[0])
-        for each in scales[1:]:
-            x = self._block(x, width // 2, channels, each)
+        for scale in scales[1:]:
+            x = self._block(x, width // 2, channels, scale)
         return x
 
     def _area(self, channels: int) -> int:

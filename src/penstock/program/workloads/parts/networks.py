@@ -74,10 +74,10 @@ def read_cifar10(path: Path, side: int = CIFAR_SIDE) -> ColourImages:
     rule.
     """
     if path.is_dir():
-        found = sorted(path.glob("test_batch.bin")) or sorted(path.glob("data_batch_*.bin"))
-        if not found:
+        files = sorted(path.glob("test_batch.bin")) or sorted(path.glob("data_batch_*.bin"))
+        if not files:
             raise UsageError(f"{path} has no test_batch.bin or data_batch_*.bin: --data names CIFAR-10's binary files")
-        path = found[0]
+        path = files[0]
     if not path.exists():
         raise UsageError(f"{path} does not exist: --data names a binary file of CIFAR-10, or its folder")
     raw = content_of(path, MOST_IMAGE_BYTES)
@@ -110,7 +110,7 @@ def read_weights(path: Path) -> dict[str, Floats]:
         try:
             # numpy leaves the file open if it is not a zip archive.
             with path.open("rb") as file, zipfile.ZipFile(file) as listed:
-                size = sum(each.file_size for each in listed.infolist())
+                size = sum(member.file_size for member in listed.infolist())
             check_bytes(path, size, MOST_WEIGHT_BYTES, what=", unpacked,")
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 return {name: np.asarray(stored[name], dtype=np.float64) for name in stored.files}
@@ -202,13 +202,13 @@ def weights_beside(path: Path) -> Path:
     Raises: UsageError: none, or several.
     """
     folder = path if path.is_dir() else path.parent
-    found = sorted(p for p in folder.iterdir() if p.suffix in (".npz", ".pt", ".pth")) if folder.is_dir() else []
-    if len(found) != 1:
+    files = sorted(p for p in folder.iterdir() if p.suffix in (".npz", ".pt", ".pth")) if folder.is_dir() else []
+    if len(files) != 1:
         raise UsageError(
-            f"{folder} holds {len(found)} weight files (.npz, .pt, .pth); the committed weights know digits only: "
+            f"{folder} holds {len(files)} weight files (.npz, .pt, .pth); the committed weights know digits only: "
             "put the weights of one network for these images into the same folder"
         )
-    return found[0]
+    return files[0]
 
 
 def check_logits(

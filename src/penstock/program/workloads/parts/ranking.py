@@ -92,9 +92,9 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     stored = stored_objects(ev, plan, data.scores)
     scan = RankScan(ev, plan)
     with ev.scope("scan"):
-        answers = [scan.absorb(each) for each in stored]
+        answers = [scan.absorb(ciphertext) for ciphertext in stored]
     with ev.scope("output"):
-        return plan.decoded([[ev.decrypt(each) for each in answer] for answer in answers])
+        return plan.decoded([[ev.decrypt(ciphertext) for ciphertext in answer] for answer in answers])
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:

@@ -41,7 +41,7 @@ def sum_and_count(
         scan.absorb(pair)
     sums = scan.finish()
     with ev.scope("output"):
-        shown = np.array([float(np.real(ev.decrypt(each))[0]) for each in sums])
+        shown = np.array([float(np.real(ev.decrypt(total))[0]) for total in sums])
     return shown - np.array([0.0, len(table) * ev.params.slots - rows if zero else 0.0])
 
 

@@ -82,7 +82,7 @@ def _roofline(spec: RooflineSpec, clock: Figure | None, where: str) -> Roofline:
         "launch": dict(SECOND_UNITS),
     }
     units |= {name: dict.fromkeys(words, 1.0) for name, words in _COUNTS.items()}
-    found: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {}
     for name, accepted in units.items():
         written: FigureSpec | None = getattr(spec, name)
         if written is None:
@@ -90,13 +90,13 @@ def _roofline(spec: RooflineSpec, clock: Figure | None, where: str) -> Roofline:
         path = f"gpu.roofline.{name}"
         if clock is None and written.value.rstrip().endswith(("cycle", "cycles")):
             raise MachineError(f"{where}: {path} '{written.value}' is in cycles: add a [clock] table")
-        found[name] = figure(written, where, path, accepted, positive=True)
+        figures[name] = figure(written, where, path, accepted, positive=True)
         if name in _WHOLE:
-            _whole(found[name], where, f"roofline.{name}")
-    return Roofline(**found)
+            _whole(figures[name], where, f"roofline.{name}")
+    return Roofline(**figures)
 
 
-def _whole(found: Figure, where: str, name: str) -> Figure:
-    if found.value != int(found.value):
-        raise MachineError(f"{where}: gpu.{name} '{found.text}' is not a whole number")
-    return found
+def _whole(count: Figure, where: str, name: str) -> Figure:
+    if count.value != int(count.value):
+        raise MachineError(f"{where}: gpu.{name} '{count.text}' is not a whole number")
+    return count

@@ -61,7 +61,7 @@ class Roofline:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the machine's file."""
-        return stated(self, (each.name for each in fields(self)), "gpu.roofline.")
+        return stated(self, (field.name for field in fields(self)), "gpu.roofline.")
 
     @property
     def full_points(self) -> float:
@@ -156,7 +156,7 @@ class Gpu:
         Args:   word_bytes: of a coefficient in memory; share: of the roofline's rates that is reached; plaintexts:
                 transforms to make one limb of a plaintext from another.
         """
-        found = dict.fromkeys(PARTS, 0.0)
+        per_part = dict.fromkeys(PARTS, 0.0)
         batch = min(together * self.num_inputs, self.most_ciphertexts)
         sharing = min(batch, self.num_inputs)
         for launch in _launches(work, self.fused, self.joined, word_bytes, plaintexts):
@@ -170,9 +170,9 @@ class Gpu:
                 starting = passes * self.roofline.launch.value
             else:
                 continue
-            found[launch.kernel] += launch.count * working / batch
-            found[LAUNCHES] += launch.count * starting / batch
-        return found
+            per_part[launch.kernel] += launch.count * working / batch
+            per_part[LAUNCHES] += launch.count * starting / batch
+        return per_part
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the machine's file."""

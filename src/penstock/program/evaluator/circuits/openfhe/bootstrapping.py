@@ -151,7 +151,7 @@ class BootstrapCircuit:
             a, _ = self.transform(a, encode, "cts", 0.5 / numbers.modulus_ratio, lead)
         with ev.scope("eval_mod"):
             a = self.reduced(manual.add(a, manual.conjugate(a)))
-            a = ev.each(partial(self.sine_of, factor=numbers.modulus_ratio / (2 * math.pi)), a)
+            a = ev.one_by_one(partial(self.sine_of, factor=numbers.modulus_ratio / (2 * math.pi)), a)
             return manual.elementwise(a, Whole(numbers.small))
 
     def _to_slots(self, a: Cipher) -> Cipher:
@@ -171,7 +171,7 @@ class BootstrapCircuit:
             else:
                 parts = [manual.add(a, conjugated)]
             # The sine has one key: it runs for one ciphertext after the other, which takes less memory.
-            parts = [ev.each(self.sine_of, self.reduced(part)) for part in parts]
+            parts = [ev.one_by_one(self.sine_of, self.reduced(part)) for part in parts]
             a = parts[0] if len(parts) == 1 else manual.add(parts[0], manual.elementwise(parts[1], Monomial(half)))
             a = manual.elementwise(a, Whole(1))
             a = self.reduced(a) if self.automatic else a
@@ -245,7 +245,7 @@ class BootstrapCircuit:
     def transforms(self) -> tuple[list[Stage], list[Stage]]:
         setup = self.setup
         # The library cuts a budget to the layers that there are before it chooses between one matrix and stages.
-        if max(most_stages(setup.slots, each) for each in setup.level_budget) == 1:
+        if max(most_stages(setup.slots, budget) for budget in setup.level_budget) == 1:
             dense = dense_stage(setup.slots, setup.baby_steps[0])
             return [dense], [dense]
         (cts, stc), (baby_cts, baby_stc) = setup.level_budget, setup.baby_steps
@@ -293,8 +293,8 @@ class BootstrapCircuit:
         halves = self.halves and index == (0 if decode else count - 1)
 
         def values(k: int) -> npt.NDArray[np.complex128]:
-            found = stage.diagonal(k, slots, decode=decode, halves=halves) * factor
-            turned = np.roll(found, k // stage.baby * stage.baby * stage.scale - lead)
+            diagonal = stage.diagonal(k, slots, decode=decode, halves=halves) * factor
+            turned = np.roll(diagonal, k // stage.baby * stage.baby * stage.scale - lead)
             # Fewer slots are fewer coefficients to evaluate.
             return turned if halves else turned[: stage.period(slots)]
 
@@ -329,7 +329,7 @@ class BootstrapCircuit:
         factors = [factor]
         for _ in range(sine.double_angles if factor != 1.0 else 0):
             factors.append(math.sqrt(2 * factors[-1]))
-        a = evaluate_series(ev, a, [factors[-1] * each for each in sine_series(sine, shift)], (-1.0, 1.0))
+        a = evaluate_series(ev, a, [factors[-1] * coefficient for coefficient in sine_series(sine, shift)], (-1.0, 1.0))
         if self.automatic:
             a = self.reduced(a)
         for step in reversed(range(sine.double_angles)):

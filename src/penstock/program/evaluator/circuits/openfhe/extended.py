@@ -29,13 +29,13 @@ class Extended:
 
     def _made(self, kind: OpKind, *operands: Cipher, step: int | None = None, key: str | None = None) -> Cipher:
         state = operands[0].state
-        return self.ev.each(
+        return self.ev.one_by_one(
             lambda *own: self._row(Call(kind, own, state, key, step), self.builder.extended(state.limbs)), *operands
         )
 
     def _digits(self, kind: OpKind, a: Cipher) -> Cipher:
         limbs = a.state.limbs
-        return self.ev.each(lambda own: self._row(Call(kind, [own], own.state), self.builder.digits(limbs)), a)
+        return self.ev.one_by_one(lambda own: self._row(Call(kind, [own], own.state), self.builder.digits(limbs)), a)
 
     def extend(self, a: Cipher) -> Cipher:
         """`a` times P."""
@@ -54,8 +54,8 @@ class Extended:
         operands = [term for term, _ in terms] + ([] if total is None else [total])
         how = WeightedSum(tuple(plain for _, plain in terms))
         own = self.ev.split(*operands)
-        done = self.ev.weighted_sums([Call(OpKind.MULT_PLAIN_EXTENDED, each, state, how=how) for each in own])
-        return self.ev.joined([self._sum_rows(*each, how.plains, state) for each in zip(own, done, strict=True)])
+        done = self.ev.weighted_sums([Call(OpKind.MULT_PLAIN_EXTENDED, members, state, how=how) for members in own])
+        return self.ev.joined([self._sum_rows(*pair, how.plains, state) for pair in zip(own, done, strict=True)])
 
     def _sum_rows(
         self, operands: Sequence[Cipher], done: Executed, plains: Sequence[Plain], state: ScaleState
@@ -123,11 +123,11 @@ class Extended:
             call = Call(OpKind.ROTATE_EXTENDED, [own, parts], own.state, key, step)
             return self._row(call, self.builder.extended(own.state.limbs))
 
-        return self.ev.each(rotated, a)
+        return self.ev.one_by_one(rotated, a)
 
     def divided(self, a: Cipher) -> Cipher:
         """Back over Q: ModDown of both polynomials."""
         limbs = a.state.limbs
-        return self.ev.each(
+        return self.ev.one_by_one(
             lambda own: self._row(Call(OpKind.MOD_DOWN, [own], own.state), self.builder.ciphertext(limbs)), a
         )

@@ -58,16 +58,16 @@ class Stage:
             matrix = slot_transform.Stage(slots, self.scale.bit_length() - 1, self.layers, decode, halves)
             number = k - self.offset
             # The widest layer's two sides coincide modulo `slots`; each is taken once.
-            found = slot_transform.diagonals_of_stage(matrix).get(number % matrix.radix if self.wraps else number)
-            return np.zeros(length, dtype=np.complex128) if found is None else found
+            values = slot_transform.diagonals_of_stage(matrix).get(number % matrix.radix if self.wraps else number)
+            return np.zeros(length, dtype=np.complex128) if values is None else values
         whole = slot_transform.Stage(slots, 0, slots.bit_length() - 1, decode)
-        found = slot_transform.diagonals_of_stage(whole)[k]
+        values = slot_transform.diagonals_of_stage(whole)[k]
         if not halves:
-            return found
+            return values
         at = np.arange(2 * slots)
         if decode:  # the second half of the operand is the imaginary one
-            return np.tile(found, 2) * np.where((at + k) % (2 * slots) < slots, 1, 1j)
-        return np.tile(found, 2) * np.where(at < slots, 1, -1j)
+            return np.tile(values, 2) * np.where((at + k) % (2 * slots) < slots, 1, 1j)
+        return np.tile(values, 2) * np.where(at < slots, 1, -1j)
 
 
 def _log_slots(slots: int) -> int:
