@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.errors import PenstockError
 
@@ -197,7 +197,7 @@ if TYPE_CHECKING:
     SMALL_KINDS: frozenset[OpKind]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """`TRAITS`, the properties of each kind, and `SMALL_KINDS`, from the table."""
     if name == "TRAITS":
         globals()[name] = {OpKind(row.name): row for row in operations().values() if row.is_traced}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system import toml
 from penstock.base.system.toml import Strict
+from penstock.base.types import RowView
 from penstock.base.units import BYTE_UNITS, HERTZ_UNITS, MM2_UNITS, RATE_UNITS, WATT_UNITS, parse_quantity
 from penstock.errors import MachineError, UnitError, UnknownName, UsageError
 from penstock.lab.instorage.machine import (
@@ -124,7 +124,7 @@ def from_toml(written: Path | bytes, where: str) -> InStorage:
     return _from_table(toml.table(written, where, "an in-storage accelerator file", MachineError), where)
 
 
-def _from_table(record: Mapping[str, Any], where: str) -> InStorage:
+def _from_table(record: RowView, where: str) -> InStorage:
     kind = record.get("kind")
     if kind == "units":
         return _units(parse_spec(UnitSpec, record, where), where)

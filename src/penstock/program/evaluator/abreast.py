@@ -84,7 +84,7 @@ class Abreast(CircuitEvaluator):
             return super().mult(a, b)
         return Bundle.of([self.inner.mult(own, number) for own, number in zip(members_of(a), b, strict=True)])
 
-    def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, Any]) -> Cipher:
+    def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, object]) -> Cipher:
         return self.one_by_one(lambda *own: self.inner.weighted(own, weights, kept), *terms)
 
     def scaled(self, a: Cipher, factor: float) -> Cipher:

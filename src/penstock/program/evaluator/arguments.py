@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import index
-from typing import Any
+from typing import SupportsIndex, TypeVar
 
 import numpy as np
 
 from penstock.errors import ParamsError, PenstockError, UsageError
-from penstock.program.evaluator.protocol import Evaluator, Operand, Plain, Values, Weight, chebyshev_coefficients
+from penstock.program.evaluator.protocol import (
+    Ciphertext,
+    Evaluator,
+    Operand,
+    Plain,
+    Values,
+    Weight,
+    chebyshev_coefficients,
+)
 from penstock.scheme.params.ckks import CkksParameters
 
 _LEAST_HIGHEST = 2.0**-44
@@ -22,9 +30,10 @@ MOST_COEFFICIENTS = 1 << 16
 _SHORT_DEGREE = 4
 """Of a power series that OpenFHE sums term by term."""
 _SHOWN = 60
+Term = TypeVar("Term")
 
 
-def not_a_ciphertext(what: str, operand: Any) -> UsageError:
+def not_a_ciphertext(what: str, operand: object) -> UsageError:
     """Of an operand in the place of a ciphertext."""
     return UsageError(f"{what}: {_shown(operand)} is not a ciphertext: encrypt it first, ev.encrypt(vector)")
 
@@ -51,7 +60,7 @@ def minuend_of(a: Operand, *, is_ciphertext: bool) -> complex:
     return number_of(a)
 
 
-def number_of(operand: Any) -> complex:
+def number_of(operand: object) -> complex:
     """An operand that is neither ciphertext nor plaintext.
 
     Raises: PenstockError: a vector, which the clear reading cannot tell from a ciphertext; something else.
@@ -69,14 +78,14 @@ def number_of(operand: Any) -> complex:
     return _number(operand, operand.item())
 
 
-def _number(operand: Any, value: Any) -> complex:
+def _number(operand: object, value: complex) -> complex:
     try:
         return complex(value)
     except OverflowError as error:
         raise UsageError(f"an operand is {_shown(operand)}: a number that no double holds") from error
 
 
-def factor_of(factor: Any) -> float:
+def factor_of(factor: object) -> float:
     """What `scaled` multiplies by.
 
     Raises: UsageError: no finite real number.
@@ -87,12 +96,12 @@ def factor_of(factor: Any) -> float:
     return number.real
 
 
-def step_of(step: Any) -> int:
+def step_of(step: SupportsIndex) -> int:
     """The step of a rotation."""
     return whole("rotate: the step", step)
 
 
-def steps_of(steps: Any) -> list[int]:
+def steps_of(steps: Iterable[SupportsIndex]) -> list[int]:
     """The steps of several rotations; there may be none."""
     try:
         listed = list(steps)
@@ -101,7 +110,7 @@ def steps_of(steps: Any) -> list[int]:
     return [step_of(step) for step in listed]
 
 
-def limbs_of(limbs: Any) -> int:
+def limbs_of(limbs: SupportsIndex) -> int:
     """The limbs that remain.
 
     Raises: UsageError: no whole number; ParamsError: none.
@@ -112,7 +121,7 @@ def limbs_of(limbs: Any) -> int:
     return count
 
 
-def period_of(params: CkksParameters, slots: Any) -> int:
+def period_of(params: CkksParameters, slots: SupportsIndex | None) -> int:
     """The slots of one bootstrapping.
 
     Raises: ParamsError: not a power of two up to the slots of the set.
@@ -129,31 +138,31 @@ def period_of(params: CkksParameters, slots: Any) -> int:
 
 
 def pairs_of(
-    terms: Iterable[Any], weights: Iterable[Weight], ev: Evaluator, checked: Callable[[str, Any], Any]
-) -> Iterator[tuple[Any, Plain]]:
+    terms: Iterable[Ciphertext], weights: Iterable[Weight], ev: Evaluator, checked: Callable[[str, Ciphertext], object]
+) -> Iterator[tuple[Ciphertext, Plain]]:
     """Terms of a weighted sum with their weights; each weight is encoded when its pair is asked for.
 
     Args:   ev: the reading; checked(what, term): refuses a term that is not a ciphertext of the reading.
     Raises: UsageError: no term, not as many weights as terms, or a weight of other slots; as `checked`.
     """
     left, right, count = each_of("terms", terms), each_of("weights", weights), 0
-    nothing: Any = object()
-    while True:
-        term, weight = next(left, nothing), next(right, nothing)
-        if term is nothing and weight is nothing:
-            break
-        if term is nothing or weight is nothing:
-            few, many = ("terms", "weights") if term is nothing else ("weights", "terms")
-            raise UsageError(f"weighted_sum: {count} {few}, and more {many}: give one weight for each term")
+    uneven = "weighted_sum: {} {}, and more {}: give one weight for each term"
+    for term in left:
+        try:
+            weight = next(right)
+        except StopIteration:
+            raise UsageError(uneven.format(count, "weights", "terms")) from None
         count += 1
         checked("weighted_sum", term)
         plain = weight if isinstance(weight, Plain) else ev.encode(weight)
         yield term, plain.fitting(ev.params.slots)
+    for _ in right:
+        raise UsageError(uneven.format(count, "terms", "weights"))
     if not count:
         raise UsageError("weighted_sum: a sum of no terms: give one at least")
 
 
-def each_of(what: str, given: Any) -> Iterator[Any]:
+def each_of(what: str, given: Iterable[Term]) -> Iterator[Term]:
     """The terms or the weights of a sum, one by one. Raises: UsageError: no list."""
     try:
         return iter(given)
@@ -161,7 +170,7 @@ def each_of(what: str, given: Any) -> Iterator[Any]:
         raise UsageError(f"weighted_sum: the {what} are {_shown(given)}: give a list of one for each product") from None
 
 
-def series_of(what: str, coefficients: Any) -> tuple[float, ...]:
+def series_of(what: str, coefficients: Iterable[float]) -> tuple[float, ...]:
     """The coefficients of a series, as a list of one dimension of finite real numbers.
 
     Raises: UsageError: another list, or an empty one.
@@ -188,7 +197,7 @@ def _no_series(what: str, given: str) -> UsageError:
     )
 
 
-def powers_of(coefficients: Any) -> tuple[float, ...]:
+def powers_of(coefficients: Iterable[float]) -> tuple[float, ...]:
     """The coefficients of a power series, without zeros in the highest places: (c_0,) is a constant.
 
     Raises: UsageError: as `series_of`; a short series whose highest coefficient OpenFHE takes as zero.
@@ -203,7 +212,7 @@ def powers_of(coefficients: Any) -> tuple[float, ...]:
     return terms[: degree + 1]
 
 
-def chebyshev_of(coefficients: Any, lower: Any, upper: Any) -> tuple[list[float], float, float]:
+def chebyshev_of(coefficients: Iterable[float], lower: float, upper: float) -> tuple[list[float], float, float]:
     """The coefficients of a Chebyshev series and its interval; ends that change places mirror the series.
 
     Raises: UsageError: as `series_of`, and as `_interval_of`.
@@ -214,7 +223,7 @@ def chebyshev_of(coefficients: Any, lower: Any, upper: Any) -> tuple[list[float]
     return [-c if k % 2 else c for k, c in enumerate(series)], high, low
 
 
-def _interval_of(lower: Any, upper: Any) -> tuple[float, float]:
+def _interval_of(lower: float, upper: float) -> tuple[float, float]:
     """Raises: UsageError: ends that are not finite real numbers, or so near that the interval has no width."""
     try:
         ends = float(lower), float(upper)
@@ -237,7 +246,7 @@ def _interval_of(lower: Any, upper: Any) -> tuple[float, float]:
 
 
 def function_series(
-    function: Callable[[Values], Values], lower: Any, upper: Any, degree: Any
+    function: Callable[[Values], Values], lower: float, upper: float, degree: SupportsIndex
 ) -> tuple[list[float], float, float]:
     """The Chebyshev coefficients of a function over an interval, and the interval.
 
@@ -273,7 +282,7 @@ def function_series(
     return chebyshev_coefficients(sampled, low, high, asked), low, high
 
 
-def operands_of(operands: Any) -> Sequence[Any]:
+def operands_of(operands: Iterable[Term]) -> Sequence[Term]:
     """The ciphertexts of a joint refresh; there may be none."""
     try:
         return list(operands)
@@ -281,7 +290,7 @@ def operands_of(operands: Any) -> Sequence[Any]:
         raise UsageError(f"bootstrap_many: {_shown(operands)} is not a list of ciphertexts") from None
 
 
-def whole(what: str, given: Any) -> int:
+def whole(what: str, given: SupportsIndex) -> int:
     """A whole number. Raises: UsageError: something else."""
     try:
         return index(given)
@@ -289,12 +298,12 @@ def whole(what: str, given: Any) -> int:
         raise UsageError(f"{what} is {_shown(given)}, {_kind(given)}: give a whole number") from None
 
 
-def _kind(given: Any) -> str:
+def _kind(given: object) -> str:
     name = type(given).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _shown(given: Any) -> str:
+def _shown(given: object) -> str:
     """Something that a program gave, in a few words."""
     if isinstance(given, Plain):
         return "a plaintext"

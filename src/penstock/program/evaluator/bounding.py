@@ -23,14 +23,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from penstock.errors import ParamsError, PenstockError
 from penstock.program.evaluator.call import Call, Cipher, Executed
 from penstock.program.evaluator.noise import SIGMA, NoiseModel
-from penstock.program.evaluator.noisy import Noisy, NoisyEvaluator
+from penstock.program.evaluator.noisy import Noisy, NoisyEvaluator, Variance
 from penstock.program.evaluator.protocol import Plain, Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.scheme.operations import OpKind
@@ -167,6 +166,7 @@ class BoundingEvaluator(NoisyEvaluator):
 
     def execute(self, call: Call) -> Executed:
         made = self._computed(call)
+        assert isinstance(made, Noisy)
         if made.polynomials == 0:
             made.bound = 0.0
         if math.isnan(made.bound):
@@ -234,5 +234,5 @@ class BoundingEvaluator(NoisyEvaluator):
     def _largest(self, made: Noisy) -> float:
         return self._slack * float(np.max(np.abs(self._values(made)), initial=0.0))
 
-    def _normal(self, slots: int, variance: Any) -> Values:
+    def _normal(self, slots: int, variance: Variance) -> Values:
         return np.zeros(slots, dtype=np.complex128)

@@ -80,7 +80,7 @@ class NumberSum:
     """A sum of products with one number each, in one pass."""
 
     weights: Sequence[float]
-    kept: dict[int, Any]
+    kept: dict[int, object]
     """What a reading keeps of the operands, by object, for another sum of the same."""
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from penstock.program.evaluator.call import Call, Cipher, Executed, How, Manner, Monomial, Refresh, Whole
+from penstock.program.evaluator.protocol import Made
 from penstock.program.evaluator.rows import ciphertext
 from penstock.program.evaluator.scaling import ScaleState, align_pair
 from penstock.program.evaluator.small import SmallSteps
@@ -109,14 +109,14 @@ class CircuitEvaluator(SmallSteps):
         """Every slot times i: a product with a monomial, which leaves the scale."""
         return self.made_complex(self.elementwise(ciphertext("mult_by_i", a), Monomial(self.params.ring_dim // 2)))
 
-    def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, Any]) -> Cipher:
+    def weighted(self, terms: Sequence[Cipher], weights: Sequence[float], kept: dict[int, object]) -> Cipher:
         """Sum of ciphertexts times numbers, not rescaled. `kept` is for what another sum of the same can use."""
         total = self.mult(terms[0], weights[0])
         for term, weight in zip(terms[1:], weights[1:], strict=True):
             total = self.add(total, self.mult(term, weight))
         return total
 
-    def shared(self, name: str, make: Callable[[], Any]) -> Any:
+    def shared(self, name: str, make: Callable[[], Made]) -> Made:
         """What `make` returns, made once within a trace."""
         shared = self.builder.shared
         if name not in shared:

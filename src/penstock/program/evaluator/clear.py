@@ -27,7 +27,7 @@ from penstock.program.evaluator.arguments import (
     swapped,
 )
 from penstock.program.evaluator.imaginary import complex_refresh, refreshes_real_only
-from penstock.program.evaluator.protocol import Operand, Plain, PlainCalls, Values, Weight, name_of, padded
+from penstock.program.evaluator.protocol import Made, Operand, Plain, PlainCalls, Values, Weight, name_of, padded
 from penstock.scheme.params.ckks import CkksParameters
 
 
@@ -240,7 +240,7 @@ class ClearCircuits(ClearEvaluator):
     def rescale_limbs(self, a: Values, limbs: int) -> Values:
         return a
 
-    def shared(self, name: str, make: Callable[[], Any]) -> Any:
+    def shared(self, name: str, make: Callable[[], Made]) -> Made:
         if name not in self._shared:
             self._shared[name] = make()
         return self._shared[name]

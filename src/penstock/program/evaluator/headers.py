@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from penstock.program.evaluator.abreast import Circuit
 from penstock.program.evaluator.call import Cipher, Executed, Period, Powers, Series, WeightedSum
 from penstock.program.evaluator.composites import ExpandingEvaluator
-from penstock.program.evaluator.noisy import Noisy, NoisyEvaluator
+from penstock.program.evaluator.noisy import Noisy, NoisyEvaluator, Variance
 from penstock.program.evaluator.protocol import Plain, Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.scheme.operations import OpKind
@@ -85,7 +84,7 @@ class HeadersEvaluator(NoisyEvaluator):
     def _white(self, variance: float, made: Noisy) -> float:
         return 0.0
 
-    def _normal(self, slots: int, variance: Any) -> Values:
+    def _normal(self, slots: int, variance: Variance) -> Values:
         return np.zeros(slots, dtype=np.complex128)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -50,6 +50,10 @@ _LEAST_FLOODING = 0.125
 """Of the square root of the ring dimension: the least noise, of a coefficient, that OpenFHE's decryption assumes."""
 
 
+Variance: TypeAlias = float | Values
+"""Of noise in slots: one number, or one a slot."""
+
+
 @dataclass(eq=False, slots=True)
 class Noisy:
     """The decryption of a ciphertext, and the scale that the library assigns to it.
@@ -60,7 +64,7 @@ class Noisy:
     drawn: Values
     """complex128, (n,), n a power of two: values that repeat with that period."""
     scale: float
-    pending: Any = 0.0
+    pending: Variance = 0.0
     """Variance of the values' noise that is not drawn yet: one number, or one a slot."""
     rescaled: dict[int, Noisy] = field(default_factory=dict)
     """Its remainder after a rescale at this many limbs: the same on every request."""
@@ -78,7 +82,7 @@ class Noisy:
         scale = self.scale if scale is None else scale
         return Noisy(values, scale, polynomials=self.polynomials, bound=self.bound)
 
-    def with_noise(self, variance: Any) -> Noisy:
+    def with_noise(self, variance: Variance) -> Noisy:
         self.pending = self.pending + variance
         return self
 
@@ -228,13 +232,13 @@ class NoisyEvaluator(ExpandingEvaluator):
     def execute(self, call: Call) -> Executed:
         return Executed(call.state, self._computed(call))
 
-    def _computed(self, call: Call) -> Any:
+    def _computed(self, call: Call) -> Noisy | Values:
         operands = call.operands
         if call.how is Manner.ADJUSTED:
             return self._brought(operands[0], call.state, operands[1].value)
         return NOISE[call.kind](self, call, operands[0].value if operands else None)
 
-    def _stored(self, call: Call) -> Any:
+    def _stored(self, call: Call) -> Noisy | Values:
         """A ciphertext that was there before: of the large ring, or whole numbers of the small one."""
         values = _numbers(call)
         if values.dtype.kind != "c" and call.state == ScaleState(1, 1):
@@ -452,7 +456,7 @@ class NoisyEvaluator(ExpandingEvaluator):
             made.pending = 0.0
         return made.drawn
 
-    def _normal(self, slots: int, variance: Any) -> Values:
+    def _normal(self, slots: int, variance: Variance) -> Values:
         """Complex normal noise: half of the variance in each part."""
         both = self._random.standard_normal((slots, 2)).view(np.complex128)[:, 0]
         noise: Values = both * np.sqrt(variance / 2)
@@ -461,9 +465,8 @@ class NoisyEvaluator(ExpandingEvaluator):
 
 # Each operation: its rule is of the evaluator, the call and the value of the first operand.
 _K = OpKind
-NOISE: Rules[Callable[[NoisyEvaluator, Any, Any], Any]] = Rules(
-    "noise", "program/evaluator/noisy.py", lambda row: row.makes is not None
-)
+Rule: TypeAlias = Callable[[NoisyEvaluator, Any, Any], Noisy | Values]
+NOISE: Rules[Rule] = Rules("noise", "program/evaluator/noisy.py", lambda row: row.makes is not None)
 NOISE.of(_K.ENCRYPT)(lambda ev, call, a: ev._stored(call))
 NOISE.of(_K.DECOMPOSE, _K.EXTEND)(lambda ev, call, a: a)
 NOISE.of(_K.NEGATE)(lambda ev, call, a: a.like(-ev._values(a)))
@@ -488,7 +491,7 @@ NOISE.of(_K.ADD_PLAIN, _K.SUB_PLAIN, _K.MULT_PLAIN)(
 
 
 @NOISE.of(_K.ADD, _K.SUB)
-def _sum(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+def _sum(ev: NoisyEvaluator, call: Call, a: Noisy) -> Noisy:
     one, other = call.operands
     first, second = ev._pair(one, other)
     total = ev._sum_of(first, second, sign=-1 if call.kind is _K.SUB else 1)
@@ -498,13 +501,13 @@ def _sum(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
 
 
 @NOISE.of(_K.MULT, _K.MULT_NO_RELIN, _K.SQUARE)
-def _product(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+def _product(ev: NoisyEvaluator, call: Call, a: Noisy) -> Noisy:
     product = ev._product(call.operands[0], call.operands[-1], call.state)
     return product if call.kind is _K.MULT_NO_RELIN else ev._switched(product, call.state, over=2)
 
 
 @NOISE.of(_K.ADD_SCALAR, _K.SUB_SCALAR, _K.MULT_SCALAR)
-def _with_number(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+def _with_number(ev: NoisyEvaluator, call: Call, a: Noisy) -> Noisy:
     how, one = call.how, call.operands[0]
     if isinstance(how, Monomial | Whole):
         factor = how.factor if isinstance(how, Whole) else 1j ** (2 * how.power // ev._top.ring_dim)
@@ -514,13 +517,13 @@ def _with_number(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
 
 
 @NOISE.of(_K.MOD_DROP)
-def _dropped(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+def _dropped(ev: NoisyEvaluator, call: Call, a: Noisy) -> Noisy:
     state = call.operands[0].state
     return ev._rescaled(a, state.limbs) if ev.params.scaling.automatic and state.degree == 2 else a
 
 
 @NOISE.of(_K.DECOMPOSE_EXTENDED)
-def _digits(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+def _digits(ev: NoisyEvaluator, call: Call, a: Noisy) -> Noisy:
     """The noise of dividing the second polynomial: every rotation by these digits has it."""
     slots, model = len(a.drawn), ev.model
     noise = ev._normal(slots, ev._white(model.mod_down_second, a))
@@ -529,7 +532,7 @@ def _digits(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
 
 
 @NOISE.of(_K.ROTATE_HOISTED_EXTENDED, _K.ROTATE_EXTENDED)
-def _rotation(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+def _rotation(ev: NoisyEvaluator, call: Call, a: Noisy) -> Noisy:
     values = ev._values(a)
     if call.kind is _K.ROTATE_EXTENDED:
         values = values + ev._alike(a, call.operands[1].value)[1]
@@ -538,7 +541,7 @@ def _rotation(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
 
 
 @NOISE.of(_K.SWITCH_SMALL)
-def _from_small(ev: NoisyEvaluator, call: Call, a: Any) -> Noisy:
+def _from_small(ev: NoisyEvaluator, call: Call, a: Values) -> Noisy:
     scale = ev.model.scale(1)
     noise = ev.small.noise(ev.params.ring_dim, ev.model.to_sparse)
     return Noisy(slots_of(a + call.operands[1].value + noise) / scale, scale)

@@ -10,11 +10,10 @@ it, or as many as all the blocks after it take.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.circuits.bootstrap import input_levels, refreshed_levels
-from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 from penstock.scheme.params.ckks import CkksParameters
 
 
@@ -79,7 +78,7 @@ class Chain:
         self._ahead = list(blocks)
         self._reserve = input_levels(ev.params)
 
-    def is_due(self, a: Any) -> bool:
+    def is_due(self, a: Ciphertext) -> bool:
         """Whether to bootstrap `a` before the next block, which then comes later.
 
         Raises: UsageError: the program has more blocks than it announced; ParamsError: no refresh covers the block.
@@ -96,7 +95,7 @@ class Chain:
         del self._ahead[0]
         return due
 
-    def before(self, a: Any, *, slots: int | None = None) -> Any:
+    def before(self, a: Ciphertext, *, slots: int | None = None) -> Ciphertext:
         """`a` as the next block takes it: refreshed where its levels do not cover the block.
 
         Args:   slots: the period of the values, where they repeat.

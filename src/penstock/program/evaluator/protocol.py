@@ -6,10 +6,10 @@ Slots are numbered from 0; a rotation by `step` moves slot `step` to slot 0 (to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +22,9 @@ Values = npt.NDArray[Any]
 """float64 or complex128."""
 Ciphertext = Any
 """Of the reading; programs only pass it on."""
+Kept: TypeAlias = dict[Hashable, Any]
+"""What one run keeps of a plaintext, in types of its reading."""
+Made = TypeVar("Made")
 
 
 @dataclass(eq=False, slots=True)
@@ -42,7 +45,7 @@ class Plain:
     source: Values | Callable[[], Values]
     """The vector, or what makes it: readings without cryptography never ask for it."""
     name: str | None = None
-    encoded: WeakKeyDictionary[Any, dict[Any, Any]] = field(default_factory=WeakKeyDictionary, repr=False)
+    encoded: WeakKeyDictionary[object, Kept] = field(default_factory=WeakKeyDictionary, repr=False)
     """What each owner keeps of it: `kept`."""
     traits: Traits = field(default_factory=Traits, repr=False)
     slots: int | None = None
@@ -60,7 +63,7 @@ class Plain:
         made.traits.look(vector)
         return made
 
-    def kept(self, owner: Any) -> dict[Any, Any]:
+    def kept(self, owner: object) -> Kept:
         """What one run keeps of it: encodings by limbs and scale, numbers of objects. It goes when its owner goes.
 
         A program may keep a plaintext and run again, at other parameters too. An owner's `id` would come back then.
@@ -255,7 +258,7 @@ class Evaluator(PlainCalls, Protocol):
         """Multiplications in sequence that `a` still carries."""
         ...
 
-    def scope(self, name: str) -> AbstractContextManager[Any]:
+    def scope(self, name: str) -> AbstractContextManager[object]:
         """Operations inside are traced under `name`."""
         ...
 
@@ -275,12 +278,12 @@ class InnerEvaluator(Evaluator, Protocol):
         """`a` with at most `levels` levels left, by dropping limbs."""
         ...
 
-    def shared(self, name: str, make: Callable[[], Any]) -> Any:
+    def shared(self, name: str, make: Callable[[], Made]) -> Made:
         """What `make` returns, made once within a run."""
         ...
 
 
-def name_of(name: Any) -> str | None:
+def name_of(name: object) -> str | None:
     """The name of a vector, if it has one. Raises: UsageError: something that is not text."""
     if name is None or isinstance(name, str):
         return name

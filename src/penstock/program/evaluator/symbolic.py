@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class SymbolicEvaluator(AbreastEvaluator):
     def __init__(self, params: CkksParameters, builder: TraceBuilder | None = None, *, repeats: bool = False) -> None:
         """Args: repeats: a composite that wrote the same rows twice is not run again; its rows are repeated."""
         super().__init__(params, builder)
-        self._kept_rows: dict[Any, _Repeated] | None = {} if repeats else None
+        self._kept_rows: dict[Hashable, _Repeated] | None = {} if repeats else None
 
     @property
     def has_small_ring(self) -> bool:

@@ -18,8 +18,9 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
+from penstock.base.types import Row
 from penstock.errors import UsageError, check_known
 from penstock.program.workloads import own, packaged
 from penstock.program.workloads.parts.check import Check as Check
@@ -30,6 +31,14 @@ _BESIDE = ("own", "packaged")
 """Modules of this folder that are not workloads. Parts of workloads are in `parts/`."""
 _FOLDERS = ("", "ranking.")
 """This folder, and folders in it whose files are workloads too."""
+
+
+class Size(Protocol):
+    """The size of a workload; each has fields of its own."""
+
+    @property
+    def params(self) -> str:
+        """The set that it runs on."""
 
 
 @lru_cache(maxsize=1)
@@ -122,7 +131,7 @@ def params_at(workload: ModuleType, params: CkksParameters) -> CkksParameters:
     return fitted
 
 
-def size_of(workload: ModuleType, size: str) -> Any:
+def size_of(workload: ModuleType, size: str) -> Size:
     """A named size of a workload.
 
     Raises: UnknownName: no such size.
@@ -142,6 +151,6 @@ def implied_size(workload: ModuleType, params: CkksParameters) -> str:
     return of_set[0] if of_set else str(workload.DEFAULT_SIZE)
 
 
-def describe(size: Any) -> dict[str, Any]:
+def describe(size: Any) -> Row:
     """The fields of a size."""
     return asdict(size) if is_dataclass(size) and not isinstance(size, type) else {"params": size.params}

@@ -18,13 +18,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from penstock.base.system.outside import content_of, decoded
 from penstock.errors import ParamsError, UsageError
-from penstock.program.evaluator.protocol import Evaluator, Values
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads import Check
 
 NAME = "chi-square"
@@ -195,7 +194,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
     return np.stack([total * _ratio(shown[0], shown[1], smallest), _ratio(shown[2], shown[3], smallest)])
 
 
-def _sum(ev: Evaluator, terms: Sequence[Any]) -> Any:
+def _sum(ev: Evaluator, terms: Sequence[Ciphertext]) -> Ciphertext:
     total = terms[0]
     for term in terms[1:]:
         total = ev.add(total, term)

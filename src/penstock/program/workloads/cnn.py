@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from penstock.errors import UsageError
 from penstock.program.evaluator.circuits import convolution
 from penstock.program.evaluator.circuits.convolution import Layout
 from penstock.program.evaluator.circuits.sums import fold
-from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads import Check
 from penstock.program.workloads.parts import networks
 from penstock.program.workloads.parts.networks import Floats
@@ -84,9 +83,9 @@ class Network:
             networks.array(arrays, "linear.bias", (networks.CLASSES,), where),
         )
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, Values]:
         """What a weights file holds: `from_arrays` reads it back."""
-        stored: dict[str, Any] = {}
+        stored: dict[str, Values] = {}
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             stored[f"conv{i + 1}.weight"], stored[f"conv{i + 1}.bias"] = weight.astype("f4"), bias.astype("f4")
         stored["linear.weight"] = self.linear.reshape(networks.CLASSES, -1).astype("f4")
@@ -187,7 +186,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
         return decrypted[at]
 
 
-def _linear(ev: Evaluator, a: Any, layout: Layout, weight: Floats) -> tuple[Any, list[int]]:
+def _linear(ev: Evaluator, a: Ciphertext, layout: Layout, weight: Floats) -> tuple[Ciphertext, list[int]]:
     """A product with the outputs, and the slot of each. Takes one level."""
     at = [o // layout.gap * layout.grid + o % layout.gap for o in range(len(weight))]
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.circuits.bootstrap import input_levels, refreshed_levels
 from penstock.program.evaluator.circuits.sums import fold, fold_abreast
 from penstock.program.evaluator.placement import start_levels
-from penstock.program.evaluator.protocol import Evaluator, Plain, Values
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Operand, Plain, Values
 from penstock.program.workloads import Check
 from penstock.program.workloads.parts.helr import (
     ColumnTraining,
@@ -193,7 +192,7 @@ class _Training(Training):
         with ev.scope("output"):
             return np.real(ev.decrypt(model[0]))[: SIDE * SIDE + 1]
 
-    def _iteration(self, model: list[Any], batch: Sequence[Any], iteration: int) -> list[Any]:
+    def _iteration(self, model: list[Ciphertext], batch: Sequence[Ciphertext], iteration: int) -> list[Ciphertext]:
         ev = self.ev
         if self.chain.is_due(model[-1]):
             model = ev.bootstrap_many(model, _REFRESH_SLOTS[self.refresh])
@@ -216,14 +215,14 @@ class _Training(Training):
             if eta == 0:
                 # Weights and momentum are equal, and already side by side.
                 return [stepped] if self.merged else [stepped, stepped]
-            kept: Any = 1 - eta
-            moved: Any = eta
+            kept: Operand = 1 - eta
+            moved: Operand = eta
             if self.merged:
                 kept, moved = self._sides(1, kept, f"kept{iteration}"), self._sides(0, moved, f"moved{iteration}")
             mixed = ev.rescale(ev.add(ev.mult(stepped, kept), ev.mult(weights, moved)))
             return [mixed] if self.merged else [stepped, mixed]
 
-    def _gradients(self, batch: Sequence[Any], momentum: Any) -> Iterator[Any]:
+    def _gradients(self, batch: Sequence[Ciphertext], momentum: Ciphertext) -> Iterator[Ciphertext]:
         """Of each ciphertext of samples, its rows not yet summed; products."""
         ev = self.ev
         with ev.scope("forward"):
@@ -240,7 +239,7 @@ class _Training(Training):
                 part = ev.mult(slope, samples)
             yield part
 
-    def _apart(self, both: Any) -> list[Any]:
+    def _apart(self, both: Ciphertext) -> list[Ciphertext]:
         """Weights and momentum, each with a period of 256 slots again. One level."""
         ev = self.ev
         with ev.scope("apart"):

@@ -26,6 +26,7 @@ import numpy as np
 from penstock.base.system import own_file
 from penstock.base.system.files import readable
 from penstock.errors import UsageError
+from penstock.program.evaluator.protocol import Values
 from penstock.program.workloads.parts.check import Check
 
 SUFFIX = own_file.SUFFIX
@@ -112,12 +113,12 @@ def _completed(module: ModuleType, path: Path, name: str) -> ModuleType:
     data = own_file.watched(own.data, path, name, "data")
     takes_path = own_file.takes(own.data, 4)
 
-    def input_of(size: Any, slots: int, seed: int, path: Path | None = None) -> Any:
+    def input_of(size: object, slots: int, seed: int, path: Path | None = None) -> object:
         if path is not None and not takes_path:
             raise UsageError(f"{name} takes no --data: its data(size, slots, seed) has no fourth argument, path")
         return data(size, slots, seed, path) if takes_path else data(size, slots, seed)
 
-    def first_input(size: Any, slots: int) -> Any:
+    def first_input(size: object, slots: int) -> object:
         return input_of(size, slots, 0)
 
     own.data = input_of
@@ -135,7 +136,7 @@ def _first_line(text: str | None) -> str:
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), "a program of your own")
 
 
-def _beside(size: Any, own: Any) -> Any:
+def _beside(size: Any, own: ModuleType) -> object:
     """A size whose parameter set is a file: that file, in the program's folder."""
     params = getattr(size, "params", None)
     if not isinstance(params, str) or not params.endswith(".toml"):
@@ -148,7 +149,7 @@ def _beside(size: Any, own: Any) -> Any:
     return size
 
 
-def _sizes(own: Any, name: str) -> dict[str, Any]:
+def _sizes(own: ModuleType, name: str) -> dict[str, object]:
     if hasattr(own, "SIZES") == hasattr(own, "PARAMS"):
         raise UsageError(
             f"{name}: state either PARAMS = \"openfhe-demo\", a set of 'penstock params list' or a .toml file, or "
@@ -176,7 +177,7 @@ def _sizes(own: Any, name: str) -> dict[str, Any]:
     return dict(sizes)
 
 
-def _check_arguments(function: Any, what: str, count: int, name: str) -> None:
+def _check_arguments(function: object, what: str, count: int, name: str) -> None:
     if not callable(function):
         raise UsageError(f"{name}: {what} is a function, not {function!r}")
     if not own_file.takes(function, count):
@@ -189,10 +190,10 @@ def _check_arguments(function: Any, what: str, count: int, name: str) -> None:
         raise UsageError(f"{name}: write {what}({wanted}); it is {what}{inspect.signature(function)}")
 
 
-def _checked(check: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _checked(check: Callable[..., object], name: str) -> Callable[..., Check]:
     """A check of the file's own, whose outcome always has a rule in words."""
 
-    def checked(clear: Any, got: Any, data: Any, size: Any) -> Check:
+    def checked(clear: object, got: object, data: object, size: object) -> Check:
         verdict = check(clear, got, data, size)
         if not isinstance(verdict, Check):
             raise UsageError(f"{name}: check returns {verdict!r}; return a penstock.program.workloads.Check")
@@ -202,13 +203,13 @@ def _checked(check: Callable[..., Any], name: str) -> Callable[..., Any]:
     return checked
 
 
-def _comparison(own: Any, name: str) -> Callable[..., Any]:
+def _comparison(own: ModuleType, name: str) -> Callable[..., Check]:
     """The check of a file that has none: each value of the result within `TOLERANCE`."""
     tolerance = getattr(own, "TOLERANCE", TOLERANCE)
     if not isinstance(tolerance, int | float) or isinstance(tolerance, bool) or not tolerance >= 0:
         raise UsageError(f"{name}: TOLERANCE is a number that is not negative, not {tolerance!r}")
 
-    def check(clear: Any, got: Any, data: Any, size: Any) -> Any:
+    def check(clear: Values, got: Values, data: object, size: object) -> Check:
         try:
             clear, got = np.asarray(clear) + 0.0, np.asarray(got) + 0.0
             if not clear.size or not np.all(np.isfinite(clear)):

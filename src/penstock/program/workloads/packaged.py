@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.base.system.files import FileError, readable
 from penstock.base.system.vectors import read_vectors
@@ -89,19 +90,19 @@ def workload_of(package: Package, path: Path) -> ModuleType:
     def at(params: CkksParameters) -> Package:
         return derive(package, params)
 
-    def data(size: Any, slots: int, seed: int, path: Path | None = None) -> Given:
+    def data(size: object, slots: int, seed: int, path: Path | None = None) -> Given:
         return drawn(package, seed) if path is None else read_inputs(package, [str(path)])
 
-    def blank(size: Any, slots: int) -> Given:
+    def blank(size: object, slots: int) -> Given:
         return Given({an_input.name: np.zeros(an_input.length) for an_input in package.inputs})
 
     def joined(vectors: Mapping[str, Values]) -> Values:
         return np.concatenate([np.zeros(0), *(vectors[output.name] for output in package.outputs)])
 
-    def program(ev: Evaluator, data: Given, size: Any) -> Values:
+    def program(ev: Evaluator, data: Given, size: object) -> Values:
         return joined(run_package(ev, at(ev.params), data.inputs))
 
-    def given(inputs: Mapping[str, Any]) -> Given:
+    def given(inputs: Mapping[str, npt.ArrayLike]) -> Given:
         named = {name: np.asarray(values) for name, values in inputs.items()}
         return Given(checked_inputs(package, named), "inputs of the user's")
 
@@ -129,7 +130,7 @@ def _real(values: Values) -> Values:
     return values.real if values.dtype.kind == "c" and not np.any(values.imag) else values
 
 
-def _comparison(clear: Values, got: Values, data: Given, size: Any) -> Check:
+def _comparison(clear: Values, got: Values, data: Given, size: object) -> Check:
     """Each value of each output, as `TOLERANCE` says."""
     error = float(np.max(np.abs(np.asarray(clear) - np.asarray(got)), initial=0.0))
     bound = TOLERANCE * max(1.0, float(np.max(np.abs(clear), initial=0.0)))

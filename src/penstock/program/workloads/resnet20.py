@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from penstock.base.types import Ints
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits import convolution
 from penstock.program.evaluator.circuits.convolution import Layout
 from penstock.program.evaluator.placement import Chain
-from penstock.program.evaluator.protocol import Evaluator, chebyshev_coefficients
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values, chebyshev_coefficients
 from penstock.program.workloads import Check
 from penstock.program.workloads.parts import networks
 from penstock.program.workloads.parts.networks import Floats
@@ -115,11 +115,11 @@ class Network:
             network.logits(networks.normalized(images[i : i + 128]), watch)
         return cls(weights, biases, linear, linear_bias, largest * networks.MARGIN)
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, Values]:
         """What a weights file holds: `from_arrays` reads it back."""
         stages = range(1, len(WIDTHS) + 1)
         names = ["conv1", *(f"layer{s}.{b}.conv{i}" for s in stages for b in range(BLOCKS) for i in (1, 2))]
-        stored: dict[str, Any] = {}
+        stored: dict[str, Values] = {}
         for name, weight, bias in zip(names, self.weights, self.biases, strict=True):
             stored[f"{name}.weight"] = weight.astype(np.float16)
             stored[f"{name}.bias"] = bias.astype(np.float32)
@@ -255,7 +255,8 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
         weight[:, : networks.COLOURS] = net.weights[0]
         a = _convolution(ev, chain.before(a), layout, weight / net.bounds[0], net.biases[0] / net.bounds[0])
         a = _activation(ev, a, chain)
-    layer, order = 1, np.arange(WIDTHS[0])
+    layer = 1
+    order: Ints = np.arange(WIDTHS[0])
     for stage in range(len(WIDTHS)):
         for block in range(BLOCKS):
             with ev.scope("block"):
@@ -273,8 +274,8 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
 
 
 def _block(
-    ev: Evaluator, a: Any, layout: Layout, order: Any, net: Network, layer: int, halved: bool, chain: Chain
-) -> tuple[Any, Layout, Any]:
+    ev: Evaluator, a: Ciphertext, layout: Layout, order: Ints, net: Network, layer: int, halved: bool, chain: Chain
+) -> tuple[Ciphertext, Layout, Ints]:
     """Two convolutions and the shortcut round them. `order[i]` is the network's number of channel i of the layout."""
     before, inner, after = net.bounds[layer - 1 : layer + 2]
     first, second = net.weights[layer] * (before / inner), net.weights[layer + 1] * (inner / after)
@@ -303,7 +304,7 @@ def _block(
     return _activation(ev, ev.add(inside, beside), chain), layout, order
 
 
-def _wider(order: Any) -> Any:
+def _wider(order: Ints) -> Ints:
     """Channels after halving: the shortcut's in the even places, the new ones in the odd ones."""
     width = 2 * len(order)
     kept = order + len(order) // 2
@@ -313,13 +314,13 @@ def _wider(order: Any) -> Any:
     return wider
 
 
-def _convolution(ev: Evaluator, a: Any, layout: Layout, weight: Floats, bias: Floats) -> Any:
+def _convolution(ev: Evaluator, a: Ciphertext, layout: Layout, weight: Floats, bias: Floats) -> Ciphertext:
     with ev.scope("convolution"):
         product = ev.rescale(convolution.convolve(ev, convolution.neighbours(ev, a, layout), layout, weight))
         return ev.add(product, convolution.biases(ev, layout, bias))
 
 
-def _activation(ev: Evaluator, a: Any, chain: Chain) -> Any:
+def _activation(ev: Evaluator, a: Ciphertext, chain: Chain) -> Ciphertext:
     """ReLU; bootstrapped before where the levels do not suffice."""
     with ev.scope("activation"):
         return ev.chebyshev_series(chain.before(a), relu_series(), -1.0, 1.0)

@@ -13,7 +13,6 @@ The other sizes take one Chebyshev series, which is what OpenFHE carries on a sm
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from penstock.program.evaluator.circuits import multiplexed
 from penstock.program.evaluator.circuits.bootstrap import input_levels
 from penstock.program.evaluator.circuits.multiplexed import Multiplexed
 from penstock.program.evaluator.placement import Chain
-from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 from penstock.program.workloads import Check, resnet20
 from penstock.program.workloads.parts import networks
 from penstock.program.workloads.parts.activations import Activation, activation
@@ -102,7 +101,7 @@ class _Run:
             result: Floats = outputs[: networks.CLASSES] + net.linear_bias
             return result
 
-    def _block(self, a: Any, layer: int, stride: int) -> Any:
+    def _block(self, a: Ciphertext, layer: int, stride: int) -> Ciphertext:
         """Two convolutions and the shortcut round them."""
         ev, net = self.ev, self.net
         before, inner, after = net.bounds[layer - 1 : layer + 2]
@@ -119,10 +118,10 @@ class _Run:
         inside = self._convolution(self._activation(inside), second, net.biases[layer + 1] / after)
         return self._activation(ev.add(inside, beside))
 
-    def _convolution(self, a: Any, weight: Floats, bias: Floats) -> Any:
+    def _convolution(self, a: Ciphertext, weight: Floats, bias: Floats) -> Ciphertext:
         return self._convolved(self._before(a), weight, bias, 1)
 
-    def _convolved(self, a: Any, weight: Floats, bias: Floats, stride: int) -> Any:
+    def _convolved(self, a: Ciphertext, weight: Floats, bias: Floats, stride: int) -> Ciphertext:
         """A convolution; the layout becomes the result's."""
         ev, layout = self.ev, self.layout
         with ev.scope("convolution"):
@@ -130,11 +129,11 @@ class _Run:
             self.layout = layout.strided(len(weight), stride)
             return ev.add(product, multiplexed.biases(ev, self.layout, bias))
 
-    def _activation(self, a: Any) -> Any:
+    def _activation(self, a: Ciphertext) -> Ciphertext:
         with self.ev.scope("activation"):
             return self.relu.apply(self.ev, a, self.chain, self._slots())
 
-    def _before(self, a: Any) -> Any:
+    def _before(self, a: Ciphertext) -> Ciphertext:
         return self.chain.before(a, slots=self._slots())
 
     def _slots(self) -> int | None:

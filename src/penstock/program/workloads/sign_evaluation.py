@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from penstock.program.evaluator.protocol import Evaluator, Values
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads.parts.check import Check, refuse_path
 
 NAME = "sign-evaluation"
@@ -66,7 +65,7 @@ def blank(size: Size, slots: int) -> Data:
     return Data(np.zeros(slots))
 
 
-def odd_septic(ev: Evaluator, x: Any, coefficients: tuple[float, float, float, float]) -> Any:
+def odd_septic(ev: Evaluator, x: Ciphertext, coefficients: tuple[float, float, float, float]) -> Ciphertext:
     """c_0 x + c_1 x^3 + c_2 x^5 + c_3 x^7, three levels down."""
     one, three, five, seven = (ev.rescale(ev.mult(x, c)) for c in coefficients)
     square = ev.rescale(ev.square(x))

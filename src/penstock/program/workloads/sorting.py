@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ import numpy.typing as npt
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.circuits.minimax import CompositeSign, composite_sign, parse_degrees
 from penstock.program.evaluator.placement import Chain, start_levels
-from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 from penstock.program.workloads import Check
 
 Floats = npt.NDArray[np.float64]
@@ -137,7 +136,9 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
         return result
 
 
-def _step(ev: Evaluator, a: Any, sign: CompositeSign, chain: Chain, count: int, run: int, distance: int) -> Any:
+def _step(
+    ev: Evaluator, a: Ciphertext, sign: CompositeSign, chain: Chain, count: int, run: int, distance: int
+) -> Ciphertext:
     with ev.scope("compare"):
         a = value = chain.before(a, slots=count)
         value = difference = ev.sub(a, ev.rotate(a, distance))

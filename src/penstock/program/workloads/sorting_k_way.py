@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,7 @@ import numpy.typing as npt
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.minimax import CompositeSign
 from penstock.program.evaluator.placement import Chain, start_levels
-from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain
 from penstock.program.workloads import Check, sorting
 from penstock.program.workloads.parts.sorting_network import Step, check_count, members, num_steps, steps
 from penstock.program.workloads.sorting import Data, blank, data, sign_of
@@ -130,7 +129,7 @@ class _Sorter:
         self.ev, self.step, self.copy, self.number = ev, step, copy, number
         self.ways, self.distance, self.copies = step.ways, step.distance, num_copies(step.ways)
 
-    def run(self, a: Any, sign: CompositeSign, chain: Chain) -> Any:
+    def run(self, a: Ciphertext, sign: CompositeSign, chain: Chain) -> Ciphertext:
         ev = self.ev
         with ev.scope("compare"):
             a = chain.before(a, slots=self.copy)
@@ -142,7 +141,7 @@ class _Sorter:
             value = chain.before(value, slots=self.copies * self.copy)
             return self._placed(a, self._ranks(self._comparisons(value)))
 
-    def _differences(self, a: Any) -> Any:
+    def _differences(self, a: Ciphertext) -> Ciphertext:
         """In copy j - 1, the value of each slot less the one j places behind it in its group, for each j."""
         turns = {0: "own"}
         for j in range(1, self.ways // 2 + 1):
@@ -150,7 +149,7 @@ class _Sorter:
             turns[(j - self.ways) * self.distance] = f"first {j}"
         return self._sum(a, turns)
 
-    def _comparisons(self, value: Any) -> list[tuple[Any, Any]]:
+    def _comparisons(self, value: Ciphertext) -> list[tuple[Ciphertext, Ciphertext]]:
         """For each j, whether the values j places behind and j places before are larger, cyclically; in copy 0."""
         ev, d, pairs = self.ev, self.distance, []
         for j in range(1, self.ways // 2 + 1):
@@ -160,21 +159,21 @@ class _Sorter:
             pairs.append((ev.add(behind, self._plain(f"below {j}")), ev.add(before, self._plain(f"above {j}"))))
         return pairs
 
-    def _ranks(self, pairs: list[tuple[Any, Any]]) -> dict[int, Any]:
+    def _ranks(self, pairs: list[tuple[Ciphertext, Ciphertext]]) -> dict[int, Ciphertext]:
         """Number of larger values in the group -> 1 where it is so, else 0. A slot in none of them has the middle."""
         ev = self.ev
-        ranks: dict[int, Any] = {}
+        ranks: dict[int, Ciphertext] = {}
         for behind, before in pairs:
             both = ev.rescale(ev.mult(behind, before))
             neither = ev.sub(ev.add(both, 1.0), ev.add(behind, before))
             ranks = {0: neither, 2: both} if not ranks else self._together(ranks, {0: neither, 2: both})
         return ranks
 
-    def _together(self, a: dict[int, Any], b: dict[int, Any]) -> dict[int, Any]:
+    def _together(self, a: dict[int, Ciphertext], b: dict[int, Ciphertext]) -> dict[int, Ciphertext]:
         """Of two independent counts, the sum; in each the middle count is left out, since all add up to 1."""
         ev = self.ev
         both = {(i, j): ev.rescale(ev.mult(x, y)) for i, x in a.items() for j, y in b.items()}
-        terms: dict[int, list[Any]] = {}
+        terms: dict[int, list[Ciphertext]] = {}
         for (i, j), product in both.items():
             terms.setdefault(i + j, []).append(product)
         for i, x in a.items():
@@ -186,7 +185,7 @@ class _Sorter:
         middle = (len(a) + len(b)) // 2
         return {count: self._total(summands) for count, summands in sorted(terms.items()) if count != middle}
 
-    def _placed(self, a: Any, ranks: dict[int, Any]) -> Any:
+    def _placed(self, a: Ciphertext, ranks: dict[int, Ciphertext]) -> Ciphertext:
         """Each value in the place that its rank says, in every copy."""
         ev, ways, d = self.ev, self.ways, self.distance
         chosen = {ways - 1 - count: ev.rescale(ev.mult(a, which)) for count, which in ranks.items()}
@@ -207,7 +206,7 @@ class _Sorter:
             spread //= 2
         return total
 
-    def _sum(self, a: Any, masks: dict[int, str]) -> Any:
+    def _sum(self, a: Ciphertext, masks: dict[int, str]) -> Ciphertext:
         """The sum of rotations of `a`, each times its mask."""
         ev = self.ev
         turned = ev.rotate_many(a, [step for step in masks if step])
@@ -215,16 +214,16 @@ class _Sorter:
         parts = [ev.mult(one, self._plain(name)) for one, name in zip(rotated, masks.values(), strict=True)]
         return ev.rescale(self._total(parts))
 
-    def _total(self, parts: list[Any]) -> Any:
+    def _total(self, parts: list[Ciphertext]) -> Ciphertext:
         total = parts[0]
         for part in parts[1:]:
             total = self.ev.add(total, part)
         return total
 
-    def _less(self, a: Any, parts: list[Any]) -> Any:
+    def _less(self, a: Ciphertext, parts: list[Ciphertext]) -> Ciphertext:
         return self.ev.sub(a, self._total(parts))
 
-    def _plain(self, name: str) -> Any:
+    def _plain(self, name: str) -> Plain:
         make = partial(_mask, self.step, self.copy, self.ev.params.slots, name)
         return self.ev.encode(make, name=f"{name} {self.number}")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system import toml
+from penstock.base.types import RowView
 from penstock.base.units import parse_rate
 from penstock.errors import MachineError, UnknownName
 from penstock.scheme.machines.figure import Evidence
@@ -114,7 +114,7 @@ def read_machine(path: Path) -> Machine:
     return machine_from_spec(parse_spec(MachineSpec, table, where), where)
 
 
-def _tier(written: Mapping[str, Any] | Path, where: str) -> Tier:
+def _tier(written: RowView | Path, where: str) -> Tier:
     return tier_from_spec(parse_spec(TierSpec, written, where, "a tier file"), where)
 
 

@@ -6,12 +6,12 @@ of its client is `penstock.scheme.machines.client`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import RowView
 from penstock.base.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, WATT_UNITS
 from penstock.scheme.machines.figure import Figure, stated
 from penstock.scheme.machines.files import check_name, figure, named_or_file, parse_spec, shipped
@@ -79,7 +79,7 @@ def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientPlace:
     return named_or_file(name_or_path, "client", client_places, _checked)
 
 
-def _checked(written: Mapping[str, Any] | Path, where: str) -> ClientPlace:
+def _checked(written: RowView | Path, where: str) -> ClientPlace:
     """The checked place; `where` names the file in messages.
 
     Raises: MachineError: an empty name, a value without a unit or a source, negative or zero, an unknown kind.

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import Row, RowView
 from penstock.base.units import (
     BITS_PER_BYTE,
     BYTE_UNITS,
@@ -254,7 +254,7 @@ def drive_from_spec(spec: DriveSpec, where: str) -> Drive:
     for field in ("retry", "host_link_efficiency"):
         if value(field) > 1:
             raise MachineError(f"{where}: {field} '{figures[field].text}' is over 100 %")
-    own: dict[str, Any] = {field: whole(field) for field in _NUMBERS}
+    own: Row = {field: whole(field) for field in _NUMBERS}
     own |= {f"{field}_s": value(field) for field in _TIMES}
     own |= {f"{field}_bytes": parse_bytes(figures[field].text, field) for field in _SIZES}
     return Drive(
@@ -296,5 +296,5 @@ def _specs() -> dict[str, DriveSpec]:
     return shipped("drives", "drive", _spec)
 
 
-def _spec(written: Mapping[str, Any] | Path, where: str) -> DriveSpec:
+def _spec(written: RowView | Path, where: str) -> DriveSpec:
     return parse_spec(DriveSpec, written, where, "a drive file")

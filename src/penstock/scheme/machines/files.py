@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pydantic import BaseModel
 
 from penstock.base.system import toml
+from penstock.base.types import RowView
 from penstock.base.units import parse_quantity
 from penstock.errors import MachineError, UnitError, UnknownName, UsageError, check_known
 from penstock.scheme.machines.figure import Evidence, Figure
@@ -27,7 +28,7 @@ Named = TypeVar("Named", bound=_Named)
 Choice = TypeVar("Choice", bound=Enum)
 
 
-def parse_spec(model: type[Model], written: Mapping[str, Any] | Path, where: str, what: str = "this file") -> Model:
+def parse_spec(model: type[Model], written: RowView | Path, where: str, what: str = "this file") -> Model:
     """A table, or the one in a TOML file, as a spec; the first thing that is wrong is named with its field.
 
     Raises: MachineError: a key that is missing, unknown (with the nearest known one) or of another type.
@@ -36,7 +37,7 @@ def parse_spec(model: type[Model], written: Mapping[str, Any] | Path, where: str
     return toml.checked(model, written, where, what, MachineError)
 
 
-def shipped(folder: str, what: str, read: Callable[[Mapping[str, Any], str], Named]) -> dict[str, Named]:
+def shipped(folder: str, what: str, read: Callable[[RowView, str], Named]) -> dict[str, Named]:
     """The records of one folder under `data/`, by name; a file has the name of its record.
 
     Args:   what: the kind of record, "drive"; read: the record of a table, given the file's name for messages.

@@ -8,12 +8,12 @@ source and kind for `bandwidth`, `latency` and, where it is known, `energy`. The
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import RowView
 from penstock.base.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_rate
 from penstock.errors import UnknownName
 from penstock.scheme.machines.figure import Evidence, Figure, stated
@@ -111,7 +111,7 @@ def read_network(path: Path) -> Network:
     return _checked(path, str(path))
 
 
-def _checked(written: Mapping[str, Any] | Path, where: str) -> Network:
+def _checked(written: RowView | Path, where: str) -> Network:
     """The checked network; `where` names the file in messages.
 
     Raises: MachineError: an empty name or source, a value without a unit, negative, in two units, or a bandwidth of

@@ -5,13 +5,13 @@ One TOML file under `data/prices/` is one list. Prices age: a result names its l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import RowView
 from penstock.errors import MachineError
 from penstock.scheme.machines.figure import Figure, stated
 from penstock.scheme.machines.files import check_name, figure, named_or_file, parse_spec, shipped
@@ -67,7 +67,7 @@ def load_prices(name_or_path: str | Path = DEFAULT) -> PriceList:
     return named_or_file(name_or_path, "price list", price_lists, _checked)
 
 
-def _checked(written: Mapping[str, Any] | Path, where: str) -> PriceList:
+def _checked(written: RowView | Path, where: str) -> PriceList:
     """The checked list; `where` names the file in messages.
 
     Raises: MachineError: an empty name, a date that is none, a price without a unit or a source, negative, an unknown

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING
 
+from penstock.base.types import Row, RowView
 from penstock.base.units import (
     BYTE_UNITS,
     HERTZ_UNITS,
@@ -51,6 +52,9 @@ from penstock.scheme.machines.schema import (
 )
 from penstock.scheme.machines.transferred import UTILISATION_UNITS, donor_utilisation, taken_utilisation
 from penstock.scheme.params import catalogue
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
@@ -215,7 +219,7 @@ def _checked_fit(spec: FitReport, where: str) -> FitReport:
 
 def spec_of(machine: Machine) -> MachineSpec:
     """What a person would write; `machine_from_spec` makes the machine again."""
-    record = _record(machine)
+    record: Row = {name: _record(part) for name, part in _parts(machine).items() if part is not None}
     del record["inside"]
     if not machine.units:
         del record["units"]
@@ -232,7 +236,7 @@ def spec_of(machine: Machine) -> MachineSpec:
     return MachineSpec.model_validate(record)
 
 
-def _record(value: Any) -> Any:
+def _record(value: object) -> object:
     """A description in the form of its file: figures and rates as tables, and nothing for unknown values."""
     if isinstance(value, UnitRate):
         value = value.figure
@@ -242,11 +246,15 @@ def _record(value: Any) -> Any:
         return value.value
     if isinstance(value, FitReport):
         value = value.model_dump()
-    elif is_dataclass(value):
-        value = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    elif is_dataclass(value) and not isinstance(value, type):
+        value = _parts(value)
     if isinstance(value, Mapping):
         return {str(name): _record(part) for name, part in value.items() if part is not None}
     return [_record(part) for part in value] if isinstance(value, tuple) else value
+
+
+def _parts(record: DataclassInstance) -> RowView:
+    return {field.name: getattr(record, field.name) for field in fields(record) if field.init}
 
 
 def _written(figure: Figure) -> FigureSpec:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any
 
 from penstock.base.system import toml
+from penstock.base.types import Row, RowView
 from penstock.errors import MachineError, UnknownName
 
 BASE = "base"
@@ -14,7 +14,7 @@ _OF_THE_BASE_ALONE = ("name", "title", "description", "disputed")
 _FIGURE = {"value", "source", "kind"}
 
 
-def with_base(written: Mapping[str, Any], where: str) -> dict[str, Any]:
+def with_base(written: RowView, where: str) -> Row:
     """The table of a machine file with what it leaves to its `base`; without one, as it is.
 
     A value that is written here takes the place of the base's; without a source it is `assumed`. A value that was
@@ -39,9 +39,9 @@ def with_base(written: Mapping[str, Any], where: str) -> dict[str, Any]:
     return merged
 
 
-def _assumed(table: Mapping[str, Any], base: str) -> dict[str, Any]:
+def _assumed(table: RowView, base: str) -> Row:
     """The base's table, with what was calibrated for it alone as assumed."""
-    assumed: dict[str, Any] = {}
+    assumed: Row = {}
     for name, value in table.items():
         if isinstance(value, Mapping):
             value = _assumed(value, base)
@@ -51,13 +51,14 @@ def _assumed(table: Mapping[str, Any], base: str) -> dict[str, Any]:
     return assumed
 
 
-def _merged(table: Mapping[str, Any], own: Mapping[str, Any], base: str) -> dict[str, Any]:
+def _merged(table: RowView, own: RowView, base: str) -> Row:
     merged = dict(table)
     for name, value in own.items():
-        before: Any = merged.get(name)
+        before = merged.get(name)
         if isinstance(value, Mapping) and "value" in value and value.keys() <= _FIGURE:
-            is_other = isinstance(before, Mapping) and "value" in before
-            of = f"of this file, where machine '{base}' has {before['value']}" if is_other else "of this file"
+            of = "of this file"
+            if isinstance(before, Mapping) and "value" in before:
+                of += f", where machine '{base}' has {before['value']}"
             merged[name] = {"source": of, "kind": "assumed", **value}
         elif isinstance(value, Mapping) and isinstance(before, Mapping):
             merged[name] = _merged(before, value, base)

@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.files import readable, write_atomic
+from penstock.base.types import RowView
 from penstock.scheme.machines.records import MachineSpec
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.machines.spec import spec_of
@@ -43,15 +43,15 @@ def spec_toml(spec: MachineSpec) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _plain(table: Mapping[str, Any]) -> list[str]:
+def _plain(table: RowView) -> list[str]:
     return [f"{_key(k)} = {_value(v)}" for k, v in table.items() if not isinstance(v, Mapping) and not _is_rows(v)]
 
 
-def _tables(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _tables(table: RowView) -> list[tuple[str, RowView]]:
     return [(k, v) for k, v in table.items() if isinstance(v, Mapping)]
 
 
-def _is_rows(value: Any) -> bool:
+def _is_rows(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
 
 
@@ -59,7 +59,7 @@ def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(readable(name), ensure_ascii=False)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list | tuple):

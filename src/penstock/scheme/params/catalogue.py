@@ -10,9 +10,9 @@ import hashlib
 import re
 from functools import cache
 from importlib import resources
-from typing import Any
 
 from penstock.base.system import toml
+from penstock.base.types import Row
 from penstock.errors import ParamsError, UnknownName
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.sizes import size_report
@@ -118,7 +118,7 @@ def _built(written: CkksSpec) -> CkksParameters:
     return written.build()
 
 
-def set_row(params: CkksParameters) -> dict[str, Any]:
+def set_row(params: CkksParameters) -> Row:
     """A parameter set as a row of a list: its shape, its security in bits, and the bytes of one key and ciphertext."""
     sizes = size_report(params)
     names = ("library", "ring_dim", "slots", "depth", "num_q", "num_p", "dnum", "scale_bits")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from penstock.base.types import RowView
 from penstock.scheme.operations import Word
-from penstock.scheme.params.rlwe import RlweParameters, read
+from penstock.scheme.params.rlwe import Readers, RlweParameters, read
 
 
 class Scaling(Word):
@@ -58,7 +58,7 @@ class BootstrapPlan:
     diagonals."""
 
 
-def _plan(record: Mapping[str, Any] | None) -> BootstrapPlan | None:
+def _plan(record: RowView | None) -> BootstrapPlan | None:
     return None if record is None else read(BootstrapPlan, record, {})
 
 
@@ -79,7 +79,7 @@ class CkksParameters(RlweParameters):
         "security_asked", "small_ring_dim", "q_primes", "p_primes",
     )  # fmt: skip
     """As versions without `RlweParameters` wrote them; digests depend on it."""
-    _READERS: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
+    _READERS: ClassVar[Readers] = {
         **RlweParameters._READERS, "scaling": Scaling, "bootstrap": _plan,
     }  # fmt: skip
 

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar, cast
 
+from penstock.base.types import Row, RowView
 from penstock.errors import ParamsError, UnknownName, UsageError
 from penstock.scheme.operations import EPHEMERAL_KEYS, SMALL_ROTATION, Word
 from penstock.scheme.params.secrets import AUXILIARY_PRIMES
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Primes = tuple[int, ...]
 """Moduli themselves, not their sizes."""
+Readers: TypeAlias = Mapping[str, Callable[..., object]]
+"""Field -> what makes it from its plain form."""
 Record = TypeVar("Record")
 Set = TypeVar("Set", bound="RlweParameters")
 
@@ -112,7 +118,7 @@ class RlweParameters:
 
     _ORDER: ClassVar[tuple[str, ...]] = ()
     """The fields as they are written; empty: as they are declared."""
-    _READERS: ClassVar[Mapping[str, Callable[[Any], Any]]] = {"key_form": KeyForm}
+    _READERS: ClassVar[Readers] = {"key_form": KeyForm}
     """Field that is not a plain type -> what makes it from its plain form."""
 
     def __repr__(self) -> str:
@@ -196,7 +202,7 @@ class RlweParameters:
         """All keys of a program as stored, each once; `key_limbs` has the most limbs at which each is used."""
         return sum(self.stored_key_bytes(limbs, key_form, key=key) for key, limbs in key_limbs.items())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Row:
         """Every field, in plain types: what trace files and run folders store.
 
         The small ring and the primes are left out where there are none, so that a set is stored as versions without
@@ -206,7 +212,7 @@ class RlweParameters:
         return {name: value for name, value in record.items() if value or name not in _LEFT_OUT}
 
     @classmethod
-    def from_dict(cls: type[Set], record: Mapping[str, Any]) -> Set:
+    def from_dict(cls: type[Set], record: RowView) -> Set:
         """The set that `to_dict` stored. Fields that this version does not know are left out.
 
         Raises: ParamsError: a field is missing or malformed.
@@ -234,7 +240,7 @@ class RlweParameters:
 _LEFT_OUT = ("small_ring_dim", "q_primes", "p_primes")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Word):
@@ -242,11 +248,11 @@ def _plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
-def _all(a_type: str) -> Callable[[Any], bool]:
+def _all(a_type: str) -> Callable[[object], bool]:
     return lambda value: isinstance(value, tuple) and all(map(_STORED[a_type], value))
 
 
-_STORED: dict[str, Callable[[Any], bool]] = {
+_STORED: dict[str, Callable[[object], bool]] = {
     "int": lambda value: isinstance(value, int) and 0 <= value < 2**31,
     "prime": lambda value: isinstance(value, int) and 0 < value < 2**64,
     "str": lambda value: isinstance(value, str),
@@ -257,12 +263,12 @@ _STORED: dict[str, Callable[[Any], bool]] = {
 """Type of a field -> whether a value of a file can be one."""
 
 
-def read(cls: type[Record], record: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]]) -> Record:
+def read(cls: type[Record], record: RowView, readers: Readers) -> Record:
     """Return a dataclass from the plain types of a file, without the fields that this version does not know.
 
     Raises: AttributeError, KeyError, TypeError, ValueError: a field is missing or malformed.
     """
-    known = fields(cast(Any, cls))
+    known = fields(cast("type[DataclassInstance]", cls))
     values = {field.name: record[field.name] for field in known if field.name in record}
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     stored = cls(**values | {name: make(values[name]) for name, make in readers.items() if name in values})
@@ -271,10 +277,10 @@ def read(cls: type[Record], record: Mapping[str, Any], readers: Mapping[str, Cal
     return stored
 
 
-def _check(name: str, a_type: str, value: Any) -> None:
-    if not _STORED.get(a_type, lambda _: True)(value):
+def _check(name: str, a_type: str, value: object) -> None:
+    if a_type in _STORED and not _STORED[a_type](value):
         raise ValueError(f"{name} is {str(value)[:40]!r}")
     if name in ("ring_dim", "q_bits", "dnum", "word_bits") and not value:
         raise ValueError(f"{name} is {value!r}; a set has one")
-    if name == "ring_dim" and value & (value - 1):
+    if name == "ring_dim" and isinstance(value, int) and value & (value - 1):
         raise ValueError(f"ring_dim is {value}; it is a power of 2")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
+from penstock.base.types import Row, Rows
 from penstock.base.units import WORD_BYTES
 from penstock.errors import ParamsError, UsageError
 from penstock.scheme.operations import RELIN_KEY, rotation_key
@@ -114,9 +115,7 @@ def rotation_keys(params: RlweParameters, rotations: Sequence[int]) -> list[str]
     return list(dict.fromkeys(rotation_key(step, params.ring_dim) for step in rotations))
 
 
-def bytes_by_form(
-    params: RlweParameters, key_limbs: Mapping[str, int], whole: Mapping[str, int] | None = None
-) -> list[dict[str, Any]]:
+def bytes_by_form(params: RlweParameters, key_limbs: Mapping[str, int], whole: Mapping[str, int] | None = None) -> Rows:
     """Return a row for each form of keys: all keys of a program, each stored once, and that over the full form.
 
     Args:   key_limbs: the most limbs at which the program uses each key, as `Trace.key_limbs` says; whole: composites
@@ -137,7 +136,7 @@ def size_report(
     rotations: Sequence[int] | None = None,
     trace: UsedKeys | None = None,
     key_form: KeyForm | None = None,
-) -> dict[str, Any]:
+) -> Row:
     """Return the sizes of the keys and data of a set before any is made.
 
     The counted keys are those of `trace`; without a trace, one for each of `rotations` and the relinearization key;
@@ -173,7 +172,7 @@ def size_report(
             stored["total_key_bytes"] = sum(
                 stored["relinearization_key_bytes" if key == RELIN_KEY else "rotation_key_bytes"] for key in keys
             )
-    report: dict[str, Any] = {
+    report: Row = {
         "params": params.name,
         "rotation_key_bytes": stored["rotation_key_bytes"],
         "relinearization_key_bytes": stored["relinearization_key_bytes"],
@@ -208,7 +207,7 @@ _KEY_SIZES = ("rotation_key_bytes", "relinearization_key_bytes", "seeded_key_byt
 _DATA_SIZES = ("ciphertext_bytes", "plaintext_bytes")
 
 
-def _exactness(params: RlweParameters, report: dict[str, Any], trace: UsedKeys | None) -> dict[str, str]:
+def _exactness(params: RlweParameters, report: Row, trace: UsedKeys | None) -> dict[str, str]:
     """`exact`, `estimated` or `unknown` for each number of a report; the rows of `key_forms` get their own."""
     assumed = {name.replace("_primes", "_bits") for name in params.assumed}
     if params.library == "openfhe" and assumed & _CHAIN_FIELDS:

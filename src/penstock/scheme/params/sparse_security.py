@@ -27,7 +27,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -418,7 +417,7 @@ class _Found:
         self._most = min(self._most, float(best.min(initial=np.inf)) + _SLACK)
 
 
-def _ternary_log2(n: npt.NDArray[Any], ones: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _ternary_log2(n: Array, ones: Array) -> Array:
     """log2 of the number of ternary vectors of n coordinates with this many 1 and as many -1."""
     return (_log_binomial(n, ones) + _log_binomial(n - ones, ones)) / math.log(2)
 

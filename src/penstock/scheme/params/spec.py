@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from penstock.base.types import Row
 from penstock.errors import ParamsError, UnknownName
 from penstock.scheme.params import primes, rules, security
 from penstock.scheme.params.ckks import BootstrapPlan, CkksParameters, Scaling
@@ -280,7 +281,7 @@ class CkksSpec(Written):
         return rules.sizes_of(self._who, self.ring_dim, self.word_bits, self.q_primes, self.p_primes)
 
     def _parameters(self, *, q_bits: tuple[int, ...], p_bits: tuple[int, ...], dnum: int) -> CkksParameters:
-        written: dict[str, Any] = {
+        written: Row = {
             field.name: getattr(self, field.name)
             for field in fields(CkksParameters)
             if field.name in CkksSpec.model_fields
@@ -418,7 +419,7 @@ def default_dnum(depth: int) -> int:
 def spec_of(params: CkksParameters) -> CkksSpec:
     """The spec whose `build()` gives `params`. OpenFHE's primes are left out: they are derived again."""
     openfhe = params.library == "openfhe"
-    values: dict[str, Any] = {name: getattr(params, name, None) for name in CkksSpec.model_fields} | {
+    values: Row = {name: getattr(params, name, None) for name in CkksSpec.model_fields} | {
         "depth": params.depth if openfhe else None,
         "first_mod_bits": params.first_mod_bits or params.q_bits[0],
         "security": params.security_asked or "none",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.errors import ParamsError
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.primes import MAX_PRIME_BITS
@@ -28,7 +28,7 @@ def varied(
     many special primes as its longest digit needs. With another ring or chain, it states sizes alone.
     Raises: ParamsError: the set breaks a rule, or has fewer slots than `base` needs.
     """
-    changes: dict[str, Any] = {}
+    changes: Row = {}
     names = [base.name]
     if ring_dim is not None and ring_dim != base.ring_dim:
         full = base.slots == base.ring_dim // 2
@@ -65,7 +65,7 @@ def varied(
     return CkksSpec(**{**spec.model_dump(), **changes, "name": "-".join(names)}).build()
 
 
-def _chain(base: CkksParameters, depth: int | None, dnum: int | None) -> dict[str, Any]:
+def _chain(base: CkksParameters, depth: int | None, dnum: int | None) -> dict[str, tuple[int, ...]]:
     q = base.q_bits
     if depth is not None:
         num_q = depth + 1 + (base.num_q - 1 - base.depth)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from penstock.base.system import toml
+from penstock.base.types import RowView
 from penstock.errors import ParamsError, UnknownName
 from penstock.scheme.params import security
 
@@ -18,7 +18,7 @@ _POWER = re.compile(r"^\s*2\s*(?:\^|\*\*)\s*(\d{1,2})\s*$")
 _RUN = re.compile(r"^\s*(\d{1,4})\s*x\s*(\d{1,3})\s*$")
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: object) -> int:
     """An integer, which may be written `"2^16"`."""
     if isinstance(value, str) and (power := _POWER.match(value)):
         return 1 << int(power.group(1))
@@ -27,7 +27,7 @@ def _whole(value: Any) -> Any:
     return value
 
 
-def _bit_sizes(value: Any) -> Any:
+def _bit_sizes(value: object) -> object:
     """Prime sizes: a list of bits, or runs of equal ones, `"1 x 60, 10 x 50"`."""
     if not isinstance(value, str):
         return value
@@ -40,7 +40,7 @@ def _bit_sizes(value: Any) -> Any:
     return sizes
 
 
-def _level(value: Any) -> Any:
+def _level(value: object) -> object:
     """A security level: `none`, or 128, 192, 256."""
     if value == "none" or (value in security.LEVELS and not isinstance(value, bool)):
         return value
@@ -60,7 +60,7 @@ class Written(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     _what: ClassVar[str]
 
-    def __init__(self, **data: Any) -> None:
+    def __init__(self, **data: object) -> None:
         try:
             super().__init__(**data)
         except ValidationError as error:
@@ -68,7 +68,7 @@ class Written(BaseModel):
             raise toml.explained(error, type(self), data, who, ParamsError) from error
 
     @classmethod
-    def from_mapping(cls: type[Spec], data: Mapping[str, Any], where: str = "parameter set") -> Spec:
+    def from_mapping(cls: type[Spec], data: RowView, where: str = "parameter set") -> Spec:
         """A spec from parsed TOML or JSON; errors name `where` it comes from."""
         try:
             return cls(**data)
@@ -98,7 +98,7 @@ class Written(BaseModel):
         return "\n".join(lines) + "\n"
 
 
-def _toml_value(value: Any) -> str:
+def _toml_value(value: object) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
         return f'"{escaped}"'

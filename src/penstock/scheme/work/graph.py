@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.scheme.operations import Word
 from penstock.scheme.work.kernel_work import KernelWork
 from penstock.scheme.work.stages import Operation
@@ -198,10 +198,10 @@ class Builder:
         )
         return len(self.kernels) - 1
 
-    def more(self, kernel: int, **amounts: Any) -> None:
+    def more(self, kernel: int, **amounts: int) -> None:
         """Adds to the work of a kernel what belongs to no loop: bytes, digits, index maps."""
         before = self.kernels[kernel]
-        values: dict[str, Any] = {**amounts}
+        values: Row = {**amounts}
         work = before.work + KernelWork(ring_dim=self.s.params.ring_dim, **values)
         self.kernels[kernel] = replace(before, work=work)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any
 
 from penstock.errors import UsageError
 from penstock.scheme.operations import SMALL_KINDS, TRAITS, OperationRow, OpKind
@@ -70,9 +69,9 @@ def _passes(
     )
 
 
-def _element_wise(*kinds: OpKind, **passes: Any) -> None:
+def _element_wise(*kinds: OpKind, sums: int = 0, products: int = 0, scalings: int = 0, both: bool = True) -> None:
     for kind in kinds:
-        PRICES[kind] = partial(_passes, TRAITS[kind], **passes)
+        PRICES[kind] = partial(_passes, TRAITS[kind], sums=sums, products=products, scalings=scalings, both=both)
 
 
 _element_wise(OpKind.ADD, OpKind.SUB, OpKind.NEGATE, OpKind.ADD_EXTENDED, sums=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -192,7 +192,7 @@ def ints(column: pa.ChunkedArray) -> Ints:
 
 def codes(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
     """Codes of a dictionary column (null is -1), and their meaning."""
-    joined: Any = column.unify_dictionaries().combine_chunks()
+    joined = column.unify_dictionaries().combine_chunks()
     if isinstance(joined, pa.ChunkedArray):  # some versions keep an empty column chunked
         return np.zeros(0, dtype=np.int64), []
     return np.asarray(joined.indices.fill_null(-1), dtype=np.int64), joined.dictionary.to_pylist()
@@ -201,7 +201,7 @@ def codes(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
 def _operands(column: pa.ChunkedArray, objects: Objects, rows: int) -> tuple[Ints, Ints]:
     if rows == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    joined: Any = column.combine_chunks()
+    joined = column.combine_chunks()
     counts = np.asarray(pc.list_value_length(joined), dtype=np.int64)
     row = np.repeat(np.arange(rows, dtype=np.int64), counts)
     operand = objects.rows(np.asarray(joined.flatten(), dtype=np.int64), "operand")

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from penstock.errors import ParamsError
 from penstock.program.evaluator.call import Cipher
@@ -26,7 +25,7 @@ from penstock.program.evaluator.circuits.openfhe.bootstrapping import BootstrapS
 from penstock.program.evaluator.circuits.openfhe.stages import FEW_KEYS
 from penstock.program.evaluator.circuits.slot_transform import Stage, apply_stage, decode_stages, encode_stages
 from penstock.program.evaluator.circuits.sums import fold
-from penstock.program.evaluator.protocol import InnerEvaluator
+from penstock.program.evaluator.protocol import Ciphertext, InnerEvaluator
 from penstock.scheme.params.ckks import BootstrapPlan, CkksParameters
 
 MESSAGE_BITS = 5
@@ -73,7 +72,7 @@ def _limbs_left(params: CkksParameters) -> int:
     return left
 
 
-def bootstrap_circuit(ev: InnerEvaluator, a: Any, slots: int | None = None) -> Any:
+def bootstrap_circuit(ev: InnerEvaluator, a: Ciphertext, slots: int | None = None) -> Ciphertext:
     """The refresh of `a` (one ciphertext, few limbs) to the full chain less `bootstrap_limbs`.
 
     Args:   slots: the period of the values; all slots if omitted.
@@ -179,12 +178,12 @@ class _Circuit:
         self.halves = self.copies > 1 and not self.slots_last
         """Whether real and imaginary parts lie one behind the other in 2n slots."""
 
-    def run(self, a: Any) -> Any:
+    def run(self, a: Ciphertext) -> Ciphertext:
         ev = self.ev
         a = self._from_slots(a) if self.slots_last else self._to_slots(a)
         return ev.lowered(a, self.left - 1)
 
-    def _to_slots(self, a: Any) -> Any:
+    def _to_slots(self, a: Ciphertext) -> Ciphertext:
         """CoeffsToSlots, EvalMod, SlotsToCoeffs."""
         ev, plan = self.ev, self.plan
         a, lead = self._encode(self._raised(a), 0)
@@ -203,7 +202,7 @@ class _Circuit:
                 a = ev.add(a, ev.rotate(a, self.slots))
         return self._turned_back(a, lead)
 
-    def _from_slots(self, a: Any) -> Any:
+    def _from_slots(self, a: Ciphertext) -> Ciphertext:
         """SlotsToCoeffs at few limbs, CoeffsToSlots, EvalMod of the real part: for real values."""
         ev, plan = self.ev, self.plan
         needed = input_levels(ev.params)
@@ -219,29 +218,29 @@ class _Circuit:
             a = ev.scaled(a, SINE_FACTOR)
         return self._turned_back(a, lead)
 
-    def _raised(self, a: Any) -> Any:
+    def _raised(self, a: Ciphertext) -> Ciphertext:
         """On the full chain, in the subring of the values' period."""
         ev = self.ev
         with ev.scope("mod_raise"):
             return fold(ev, ev.mod_raise(ev.lowered(a, 0)), self.copies, self.slots)
 
-    def _encode(self, a: Any, lead: int) -> tuple[Any, int]:
+    def _encode(self, a: Ciphertext, lead: int) -> tuple[Ciphertext, int]:
         """Half of the coefficients over K q_0, and how far they are rotated to the left."""
         # The sum over the copies multiplies by their number, the sum with the conjugate by two.
         factor = 1 / (2 * self.copies * 2.0**MESSAGE_BITS * self.plan.sine_range)
         stages = encode_stages(self.slots, self.plan.cts_stages, halves=self.halves, factor=factor, lead=lead)
         return self._stages(a, stages, "cts", self.plan.cts_limbs)
 
-    def _decode(self, a: Any, lead: int, factor: float) -> tuple[Any, int]:
+    def _decode(self, a: Ciphertext, lead: int, factor: float) -> tuple[Ciphertext, int]:
         stages = decode_stages(self.slots, self.plan.stc_stages, halves=self.halves, factor=factor, lead=lead)
         return self._stages(a, stages, "stc", self.plan.stc_limbs)
 
-    def _stages(self, a: Any, stages: list[Stage], name: str, level_limbs: int) -> tuple[Any, int]:
+    def _stages(self, a: Ciphertext, stages: list[Stage], name: str, level_limbs: int) -> tuple[Ciphertext, int]:
         min_ks = self.plan.rotations == "min-ks"
         for index, stage in enumerate(stages):
             with self.ev.scope(name):
                 a = apply_stage(self.ev, a, stage, f"{name}{index}", min_ks=min_ks, level_limbs=level_limbs)
         return a, stages[-1].shift
 
-    def _turned_back(self, a: Any, lead: int) -> Any:
+    def _turned_back(self, a: Ciphertext, lead: int) -> Ciphertext:
         return self.ev.rotate(a, -lead)

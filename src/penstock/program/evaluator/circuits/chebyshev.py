@@ -7,36 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 
-from penstock.program.evaluator.protocol import InnerEvaluator, Values
+from penstock.program.evaluator.protocol import Ciphertext, InnerEvaluator, Operand, Values
 
 
 class SeriesSteps(Protocol):
     """What a series asks of an evaluator."""
 
-    def mult(self, a: Any, b: Any) -> Any: ...
+    def mult(self, a: Ciphertext, b: Operand) -> Ciphertext: ...
 
-    def square(self, a: Any) -> Any: ...
+    def square(self, a: Ciphertext) -> Ciphertext: ...
 
-    def add(self, a: Any, b: Any) -> Any: ...
+    def add(self, a: Ciphertext, b: Operand) -> Ciphertext: ...
 
-    def sub(self, a: Any, b: Any) -> Any: ...
+    def sub(self, a: Ciphertext, b: Operand) -> Ciphertext: ...
 
-    def rescale(self, a: Any) -> Any: ...
+    def rescale(self, a: Ciphertext) -> Ciphertext: ...
 
 
 def chebyshev_circuit(
     ev: SeriesSteps,
-    a: Any,
+    a: Ciphertext,
     coefficients: Sequence[float],
     lower: float = -1.0,
     upper: float = 1.0,
     *,
     level_limbs: int = 1,
-) -> Any:
+) -> Ciphertext:
     """Sum of c_k T_k over [lower, upper], c_0 counted half. `level_limbs`: limbs that one level consumes."""
     series = np.array(coefficients, dtype=np.float64)
     series[0] *= 0.5
@@ -59,7 +59,7 @@ def library_levels(degree: int) -> int:
     return 1 + sum(degree > bound for bound in LIBRARY_DEGREES)
 
 
-def evaluate(ev: SeriesSteps, x: Any, series: Values, level_limbs: int = 1) -> Any:
+def evaluate(ev: SeriesSteps, x: Ciphertext, series: Values, level_limbs: int = 1) -> Ciphertext:
     """Sum of series[k] T_k(x), x in [-1, 1], in as few levels as its degree allows: `chebyshev_levels`.
 
     Of the polynomials T_k only those are made that a term needs: an even or odd series takes about half of them.
@@ -91,11 +91,11 @@ def _best_split(degree: int, even: bool, odd: bool) -> int:
 class _Series:
     """One evaluation: the polynomials T_k that were made, and how a series is divided by them."""
 
-    def __init__(self, ev: SeriesSteps, x: Any, split: int, level_limbs: int) -> None:
+    def __init__(self, ev: SeriesSteps, x: Ciphertext, split: int, level_limbs: int) -> None:
         self.ev, self.split, self.level_limbs = ev, split, level_limbs
-        self.powers: dict[int, Any] = {1: x}
+        self.powers: dict[int, Ciphertext] = {1: x}
 
-    def power(self, k: int) -> Any:
+    def power(self, k: int) -> Ciphertext:
         """T_k by T_{a+b} = 2 T_a T_b - T_{a-b}, a the largest power of two below k: ceil(log2 k) levels."""
         if k not in self.powers:
             ev, high = self.ev, 1 << (k - 1).bit_length() - 1
@@ -108,7 +108,7 @@ class _Series:
                 self.powers[k] = ev.sub(ev.add(product, product), self.power(high - low))
         return self.powers[k]
 
-    def evaluate(self, series: Values, levels: int) -> Any:
+    def evaluate(self, series: Values, levels: int) -> Ciphertext:
         """The sum in at most `levels` levels below x; a number where it has no term but the constant."""
         series = np.trim_zeros(series, "b")
         degree = len(series) - 1
@@ -121,7 +121,7 @@ class _Series:
         low = self.evaluate(remainder, levels)
         return high if isinstance(low, float) and low == 0 else self.ev.add(high, low)
 
-    def _sum(self, series: Values) -> Any:
+    def _sum(self, series: Values) -> Ciphertext:
         """Terms one by one, rescaled once."""
         total = None
         for k in range(1, len(series)):
@@ -134,7 +134,7 @@ class _Series:
         total = self._level(total)
         return self.ev.add(total, constant) if constant else total
 
-    def _level(self, a: Any) -> Any:
+    def _level(self, a: Ciphertext) -> Ciphertext:
         return rescale_level(self.ev, a, self.level_limbs)
 
 
@@ -154,7 +154,7 @@ def divide(series: Values, giant: int) -> tuple[Values, Values]:
     return quotient, remainder
 
 
-def rescale_level(ev: SeriesSteps, a: Any, level_limbs: int) -> Any:
+def rescale_level(ev: SeriesSteps, a: Ciphertext, level_limbs: int) -> Ciphertext:
     """End of one level: one rescale, or several where a level is wider than one prime (symbolic reading only).
 
     Under automatic scaling the rescale is left to the next multiplication.
@@ -168,7 +168,7 @@ class _Levels:
     def __init__(self) -> None:
         self.products = 0
 
-    def mult(self, a: int, b: Any) -> int:
+    def mult(self, a: int, b: float) -> int:
         self.products += isinstance(b, int)
         return max(a, b) if isinstance(b, int) else a
 
@@ -179,7 +179,7 @@ class _Levels:
     def rescale(self, a: int) -> int:
         return a + 1
 
-    def add(self, a: int, b: Any) -> int:
+    def add(self, a: int, b: float) -> int:
         return max(a, b) if isinstance(b, int) else a
 
     sub = add

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.sums import fold
-from penstock.program.evaluator.protocol import Evaluator, Plain
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain
 
 Floats = npt.NDArray[np.float64]
 
@@ -84,7 +83,7 @@ class Layout:
         return grid[:, :: self.gap, :: self.gap]
 
 
-def horner(ev: Evaluator, terms: Iterable[Any], step: int) -> Any:
+def horner(ev: Evaluator, terms: Iterable[Ciphertext], step: int) -> Ciphertext:
     """Sum of rotate(term_k, k * step), terms from the last to the first: every rotation uses one key."""
     total = None
     for term in terms:
@@ -92,12 +91,12 @@ def horner(ev: Evaluator, terms: Iterable[Any], step: int) -> Any:
     return total
 
 
-def neighbours(ev: Evaluator, a: Any, layout: Layout) -> list[Any]:
+def neighbours(ev: Evaluator, a: Ciphertext, layout: Layout) -> list[Ciphertext]:
     """The nine shifts of an image by one pixel, in the order of `SHIFTS`; hoisted."""
     return ev.rotate_many(settled(ev, a), [layout.gap * (dy * layout.grid + dx) for dy, dx in SHIFTS])
 
 
-def settled(ev: Evaluator, a: Any) -> Any:
+def settled(ev: Evaluator, a: Ciphertext) -> Ciphertext:
     """`a` as a factor of several products: under an automatic rule, rescaled once and not in each of them."""
     return ev.mod_drop(a, ev.levels(a) + 1)
 
@@ -109,7 +108,7 @@ def inside(side: int, dy: int, dx: int) -> npt.NDArray[np.bool_]:
     return rows[:, None] & columns[None, :]
 
 
-def convolve(ev: Evaluator, shifted: list[Any], layout: Layout, weight: Floats, stride: int = 1) -> Any:
+def convolve(ev: Evaluator, shifted: list[Ciphertext], layout: Layout, weight: Floats, stride: int = 1) -> Ciphertext:
     """3 x 3 convolution with as many outputs as the layout has channels; a product, not rescaled.
 
     Args:   shifted: `neighbours` of the input; weight: (channels, channels, 3, 3), outputs first; stride: 2 leaves
@@ -127,7 +126,7 @@ def convolve(ev: Evaluator, shifted: list[Any], layout: Layout, weight: Floats, 
         taken = weight[(channel - k) % channels, channel, dy + 1, dx + 1]
         return layout.vector(taken[:, None, None] * masks[shift])
 
-    def diagonal(k: int) -> Any:
+    def diagonal(k: int) -> Ciphertext:
         return ev.weighted_sum(shifted, [partial(taps, k, shift) for shift in range(len(shifted))])
 
     return horner(ev, (diagonal(k) for k in reversed(range(channels))), layout.block)
@@ -139,7 +138,7 @@ def biases(ev: Evaluator, layout: Layout, bias: Floats) -> Plain:
     return plain
 
 
-def compact(ev: Evaluator, even: Any, odd: Any | None, layout: Layout, factor: float = 1.0) -> Any:
+def compact(ev: Evaluator, even: Ciphertext, odd: Ciphertext | None, layout: Layout, factor: float = 1.0) -> Ciphertext:
     """Every second pixel of every second row, as an image of twice the channels and half the side; not rescaled.
 
     Channel 2c of the result is channel c of `even`, channel 2c + 1 is channel c of `odd`. Other pixels of `odd` must be
@@ -158,7 +157,7 @@ def compact(ev: Evaluator, even: Any, odd: Any | None, layout: Layout, factor: f
         mask[:, rows, 2 * u] = factor
         return layout.vector(mask)
 
-    def columns(u: int) -> Any:
+    def columns(u: int) -> Ciphertext:
         return ev.mult(a, ev.encode(partial(column_mask, u)))
 
     with ev.scope("columns"):
@@ -169,7 +168,7 @@ def compact(ev: Evaluator, even: Any, odd: Any | None, layout: Layout, factor: f
         mask[:, 2 * v + parity, :half] = 1.0
         return layout.vector(mask)
 
-    def row(v: int, parity: int) -> Any:
+    def row(v: int, parity: int) -> Ciphertext:
         return ev.mult(a, ev.encode(partial(row_mask, v, parity)))
 
     with ev.scope("rows"):
@@ -186,7 +185,7 @@ def compact(ev: Evaluator, even: Any, odd: Any | None, layout: Layout, factor: f
         mask[c * block : c * block + 2 * out.block] = 1.0
         return mask
 
-    def channel(c: int) -> Any:
+    def channel(c: int) -> Ciphertext:
         return ev.mult(a, ev.encode(partial(channel_mask, c)))
 
     with ev.scope("channels"):
@@ -194,7 +193,7 @@ def compact(ev: Evaluator, even: Any, odd: Any | None, layout: Layout, factor: f
         return fold(ev, a, out.copies, -out.period)
 
 
-def pooled_linear(ev: Evaluator, a: Any, layout: Layout, weight: Floats) -> Any:
+def pooled_linear(ev: Evaluator, a: Ciphertext, layout: Layout, weight: Floats) -> Ciphertext:
     """Mean over the pixels of each channel, then a matrix; a product, not rescaled. Takes one level.
 
     Output o is in slot o * block; the other slots hold parts of sums. `weight`: (outputs, channels).
@@ -211,7 +210,7 @@ def pooled_linear(ev: Evaluator, a: Any, layout: Layout, weight: Floats) -> Any:
     def taken(k: int) -> Floats:
         return layout.vector(padded[(channel - k) % rows, channel][:, None, None] * first)
 
-    def diagonal(k: int) -> Any:
+    def diagonal(k: int) -> Ciphertext:
         return ev.mult(a, ev.encode(partial(taken, k)))
 
     a = horner(ev, (diagonal(k) for k in reversed(range(rows))), layout.block)

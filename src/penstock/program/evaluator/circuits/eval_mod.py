@@ -8,12 +8,11 @@ which is even: half of the terms of its Chebyshev series are nothing. Source: Bo
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from penstock.program.evaluator.circuits.chebyshev import chebyshev_levels, evaluate, rescale_level
-from penstock.program.evaluator.protocol import InnerEvaluator, Values, chebyshev_coefficients
+from penstock.program.evaluator.protocol import Ciphertext, InnerEvaluator, Values, chebyshev_coefficients
 from penstock.scheme.params.ckks import BootstrapPlan
 
 
@@ -27,7 +26,7 @@ def even_degree(plan: BootstrapPlan) -> int:
     return plan.chebyshev_degree // 2 * 2
 
 
-def eval_mod(ev: InnerEvaluator, a: Any, plan: BootstrapPlan) -> Any:
+def eval_mod(ev: InnerEvaluator, a: Ciphertext, plan: BootstrapPlan) -> Ciphertext:
     """sin(2 pi K x) of slots x in [-1, 1], K the plan's `sine_range`: 2 pi (K x mod 1) near whole K x."""
     # sin(2 pi K x) = cos(2 pi K y), y = x - 1/(4 K).
     a = ev.sub(a, 0.25 / plan.sine_range)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from penstock.errors import UsageError
-from penstock.program.evaluator.protocol import Evaluator, Plain, Values
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain, Values
 
 
 def diagonals_of(matrix: Values) -> dict[int, Values]:
@@ -44,8 +43,14 @@ def baby_steps(num_diagonals: int) -> int:
 
 
 def linear_transform(
-    ev: Evaluator, a: Any, diagonals: Mapping[int, Plain], *, stride: int = 1, offset: int = 0, baby: int | None = None
-) -> Any:
+    ev: Evaluator,
+    a: Ciphertext,
+    diagonals: Mapping[int, Plain],
+    *,
+    stride: int = 1,
+    offset: int = 0,
+    baby: int | None = None,
+) -> Ciphertext:
     """sum_k diagonal_k * rotate(a, (k + offset) * stride); the result is a product, not rescaled.
 
     `diagonals` maps k to the diagonal already rotated for BSGS (`bsgs_diagonals` does that). Baby steps share one

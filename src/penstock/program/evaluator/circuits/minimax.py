@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits.chebyshev import chebyshev_levels, evaluate
-from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 
 Floats = npt.NDArray[np.float64]
 
@@ -54,7 +53,7 @@ class CompositeSign:
             x = np.asarray(np.polynomial.chebyshev.chebval(x, series), dtype=np.float64)
         return x
 
-    def step(self, ev: Evaluator, a: Any, index: int, factor: float = 1.0) -> Any:
+    def step(self, ev: Evaluator, a: Ciphertext, index: int, factor: float = 1.0) -> Ciphertext:
         """Polynomial `index` of an encrypted value, times `factor`."""
         return evaluate(ev, a, self.series[index] * factor)
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,7 @@ import numpy.typing as npt
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.convolution import SHIFTS, inside
 from penstock.program.evaluator.circuits.sums import fold
-from penstock.program.evaluator.protocol import Evaluator, Plain
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain
 
 Floats = npt.NDArray[np.float64]
 
@@ -103,7 +102,7 @@ class Multiplexed:
         return Multiplexed(channels, self.side // stride, self.gap * stride, self.slots)
 
 
-def convolve(ev: Evaluator, a: Any, layout: Multiplexed, weight: Floats, stride: int = 1) -> Any:
+def convolve(ev: Evaluator, a: Ciphertext, layout: Multiplexed, weight: Floats, stride: int = 1) -> Ciphertext:
     """3 x 3 convolution, in the layout `layout.strided(outputs, stride)`; a product, not rescaled.
 
     Args:   weight: (outputs, channels, 3, 3).
@@ -135,7 +134,7 @@ def convolve(ev: Evaluator, a: Any, layout: Multiplexed, weight: Floats, stride:
     return fold(ev, placed, out.copies, -out.period)
 
 
-def downsample(ev: Evaluator, a: Any, layout: Multiplexed, factor: float) -> Any:
+def downsample(ev: Evaluator, a: Ciphertext, layout: Multiplexed, factor: float) -> Ciphertext:
     """Every second pixel, in the middle of twice the channels, times `factor`; a product, not rescaled. One level."""
     channels = layout.channels
     out = layout.strided(2 * channels, 2)
@@ -163,13 +162,13 @@ def biases(ev: Evaluator, layout: Multiplexed, bias: Floats) -> Plain:
     return plain
 
 
-def sum_channels(ev: Evaluator, a: Any, layout: Multiplexed) -> Any:
+def sum_channels(ev: Evaluator, a: Ciphertext, layout: Multiplexed) -> Ciphertext:
     """The sum over the channels of each copy, in the slots of its channel 0."""
     a = fold(ev, fold(ev, a, layout.gap), layout.gap, layout.grid)
     return fold(ev, a, layout.blocks, layout.block)
 
 
-def pooled_linear(ev: Evaluator, a: Any, layout: Multiplexed, weight: Floats) -> list[Any]:
+def pooled_linear(ev: Evaluator, a: Ciphertext, layout: Multiplexed, weight: Floats) -> list[Ciphertext]:
     """Mean over the pixels, then a matrix (outputs, channels): products, not rescaled. One level.
 
     Output o is in slot `o % copies * period` of ciphertext `o // copies`.

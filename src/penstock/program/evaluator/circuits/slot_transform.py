@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.program.evaluator.circuits.chebyshev import rescale_level
-from penstock.program.evaluator.protocol import InnerEvaluator, Plain
+from penstock.program.evaluator.protocol import Ciphertext, InnerEvaluator, Plain
 
 Complex = npt.NDArray[np.complex128]
 
@@ -141,7 +140,9 @@ def _aligned(stages: list[Stage], lead: int) -> list[Stage]:
     return made
 
 
-def apply_stage(ev: InnerEvaluator, a: Any, stage: Stage, name: str, *, min_ks: bool, level_limbs: int) -> Any:
+def apply_stage(
+    ev: InnerEvaluator, a: Ciphertext, stage: Stage, name: str, *, min_ks: bool, level_limbs: int
+) -> Ciphertext:
     """One stage and its rescale. `min_ks`: two keys, by turning again and again; else hoisted baby steps."""
     plains = _plains(ev, stage, name)
     baby, count, step = stage.baby, stage.diagonals, stage.stride if stage.upward else -stage.stride

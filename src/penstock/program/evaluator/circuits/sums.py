@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from penstock.errors import UsageError
 from penstock.program.evaluator.arguments import whole
-from penstock.program.evaluator.protocol import Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 
 
-def fold(ev: Evaluator, a: Any, length: int, stride: int = 1) -> Any:
+def fold(ev: Evaluator, a: Ciphertext, length: int, stride: int = 1) -> Ciphertext:
     """Slot i becomes the sum of slots i, i+stride, …, i+(length-1)*stride (cyclically), in log2(length) rotations.
 
     Args:   length: a power of two; stride: in slots, negative to sum to the left neighbours.
@@ -22,7 +20,7 @@ def fold(ev: Evaluator, a: Any, length: int, stride: int = 1) -> Any:
     return operands[0]
 
 
-def fold_abreast(ev: Evaluator, operands: list[Any], length: int, stride: int = 1) -> None:
+def fold_abreast(ev: Evaluator, operands: list[Ciphertext], length: int, stride: int = 1) -> None:
     """As `fold`, of each of `operands`, which are replaced: step by step together, so that one key serves them all."""
     if not isinstance(length, int | np.integer) or length < 1 or length & (length - 1):
         raise UsageError(f"fold over {length} slots: the length is a power of two")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits.minimax import CompositeSign, composite_sign, parse_degrees, relu_of
 from penstock.program.evaluator.placement import Chain
-from penstock.program.evaluator.protocol import Evaluator, chebyshev_coefficients
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, chebyshev_coefficients
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Activation(Protocol):
         """Levels of its parts, in the order in which they run."""
         ...
 
-    def apply(self, ev: Evaluator, a: Any, chain: Chain, slots: int | None = None) -> Any:
+    def apply(self, ev: Evaluator, a: Ciphertext, chain: Chain, slots: int | None = None) -> Ciphertext:
         """ReLU of an encrypted vector; `chain` is asked before each block, for values with a period of `slots`."""
         ...
 
@@ -51,7 +51,7 @@ class SeriesActivation:
     """c_0 counts half."""
     blocks: tuple[int, ...]
 
-    def apply(self, ev: Evaluator, a: Any, chain: Chain, slots: int | None = None) -> Any:
+    def apply(self, ev: Evaluator, a: Ciphertext, chain: Chain, slots: int | None = None) -> Ciphertext:
         return ev.chebyshev_series(chain.before(a, slots=slots), self.series, -1.0, 1.0)
 
     def plain(self, x: Floats) -> Floats:
@@ -70,7 +70,7 @@ class MinimaxActivation:
     def blocks(self) -> tuple[int, ...]:
         return (*self.sign.levels, 1)
 
-    def apply(self, ev: Evaluator, a: Any, chain: Chain, slots: int | None = None) -> Any:
+    def apply(self, ev: Evaluator, a: Ciphertext, chain: Chain, slots: int | None = None) -> Ciphertext:
         x = value = chain.before(a, slots=slots)
         last = len(self.sign.series) - 1
         for index in range(last + 1):

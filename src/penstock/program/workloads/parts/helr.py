@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.sums import fold
 from penstock.program.evaluator.placement import Chain, start_levels
-from penstock.program.evaluator.protocol import Evaluator, Values
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads.parts.training_size import COLUMNS, NAME, SIGMOID, Size
 
 LEVELS = 5
@@ -77,7 +76,7 @@ class Training:
         first_column[: rows * columns : columns] = root
         self.mask = ev.encode(first_column, name="first column")
 
-    def slope(self, scores: Any) -> Any:
+    def slope(self, scores: Ciphertext) -> Ciphertext:
         ev = self.ev
         return ev.add(ev.rescale(ev.square(scores)), self.linear)
 
@@ -110,16 +109,18 @@ class _FiveLevels(Training, ABC):
             return np.concatenate([np.real(ev.decrypt(part))[: self.columns] for part in weights])
 
     @abstractmethod
-    def refreshed(self, weights: list[Any], momentum: list[Any]) -> tuple[list[Any], list[Any]]:
+    def refreshed(
+        self, weights: list[Ciphertext], momentum: list[Ciphertext]
+    ) -> tuple[list[Ciphertext], list[Ciphertext]]:
         """Weights and momentum at the levels that an iteration needs."""
 
     @abstractmethod
-    def gradient(self, batch: Sequence[Any], momentum: list[Any]) -> list[Any]:
+    def gradient(self, batch: Sequence[Ciphertext], momentum: list[Ciphertext]) -> list[Ciphertext]:
         """The step that one batch asks for, one ciphertext a part of the weights."""
 
     def _step(
-        self, gradient: list[Any], weights: list[Any], momentum: list[Any], iteration: int
-    ) -> tuple[list[Any], list[Any]]:
+        self, gradient: list[Ciphertext], weights: list[Ciphertext], momentum: list[Ciphertext], iteration: int
+    ) -> tuple[list[Ciphertext], list[Ciphertext]]:
         ev = self.ev
         stepped = [ev.add(v, g) for v, g in zip(momentum, gradient, strict=True)]
         eta = -iteration / (iteration + 3)
@@ -131,12 +132,12 @@ class _FiveLevels(Training, ABC):
         ]
         return stepped, mixed
 
-    def scores(self, inner: Any) -> Any:
+    def scores(self, inner: Ciphertext) -> Ciphertext:
         """Scaled scores in all columns of their rows, from products of samples and momentum summed over columns."""
         ev = self.ev
         return fold(ev, ev.rescale(ev.mult(inner, self.mask)), self.columns, -1)
 
-    def weighted(self, samples: Any, scores: Any, slope: Any) -> Any:
+    def weighted(self, samples: Ciphertext, scores: Ciphertext, slope: Ciphertext) -> Ciphertext:
         """Samples times their sigmoid; a product, rows not yet summed."""
         ev = self.ev
         cubic = ev.mult(ev.rescale(ev.mult(samples, scores)), slope)
@@ -149,7 +150,9 @@ class PairTraining(_FiveLevels):
     def __init__(self, ev: Evaluator, size: Size) -> None:
         super().__init__(ev, size, COLUMNS)
 
-    def refreshed(self, weights: list[Any], momentum: list[Any]) -> tuple[list[Any], list[Any]]:
+    def refreshed(
+        self, weights: list[Ciphertext], momentum: list[Ciphertext]
+    ) -> tuple[list[Ciphertext], list[Ciphertext]]:
         ev = self.ev
         pair = ev.bootstrap(ev.add(momentum[0], ev.mult_by_i(weights[0])), COLUMNS)
         with ev.scope("apart"):
@@ -157,9 +160,9 @@ class PairTraining(_FiveLevels):
             conjugated = ev.conjugate(half)
             return [ev.mult_by_i(ev.sub(conjugated, half))], [ev.add(half, conjugated)]
 
-    def gradient(self, batch: Sequence[Any], momentum: list[Any]) -> list[Any]:
+    def gradient(self, batch: Sequence[Ciphertext], momentum: list[Ciphertext]) -> list[Ciphertext]:
         ev = self.ev
-        total: Any = None
+        total: Ciphertext | None = None
         for samples in batch:
             with ev.scope("forward"):
                 scores = self.scores(fold(ev, ev.rescale(ev.mult(samples, momentum[0])), COLUMNS))
@@ -178,14 +181,16 @@ class ColumnTraining(_FiveLevels):
     def __init__(self, ev: Evaluator, size: Size) -> None:
         super().__init__(ev, size, columns_per_ciphertext(size, ev.params.slots))
 
-    def refreshed(self, weights: list[Any], momentum: list[Any]) -> tuple[list[Any], list[Any]]:
+    def refreshed(
+        self, weights: list[Ciphertext], momentum: list[Ciphertext]
+    ) -> tuple[list[Ciphertext], list[Ciphertext]]:
         both = [[self.ev.bootstrap(part, self.columns) for part in side] for side in (weights, momentum)]
         return both[0], both[1]
 
-    def gradient(self, batch: Sequence[Any], momentum: list[Any]) -> list[Any]:
+    def gradient(self, batch: Sequence[Ciphertext], momentum: list[Ciphertext]) -> list[Ciphertext]:
         ev = self.ev
         with ev.scope("forward"):
-            inner: Any = None
+            inner: Ciphertext | None = None
             for samples, part in zip(batch, momentum, strict=True):
                 own = fold(ev, ev.rescale(ev.mult(samples, part)), self.columns)
                 inner = own if inner is None else ev.add(inner, own)

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from penstock.program.evaluator.protocol import Evaluator, Values
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain, Values
 
 RELU_DEGREE = 59
 CHANNELS = 16
@@ -35,7 +34,7 @@ class LowMemoryResnet:
     mask: Callable[[int, int, float], Values]
     made: int = 0
 
-    def run(self, image: Any) -> Any:
+    def run(self, image: Ciphertext) -> Ciphertext:
         """The scores of ten classes, in the first ten slots."""
         with self.ev.scope("initial"):
             x = self._relu(self._initial(image), INITIAL)
@@ -49,7 +48,7 @@ class LowMemoryResnet:
         with self.ev.scope("final"):
             return self._final(self._refreshed(x, self._area(4 * CHANNELS)))
 
-    def _layer(self, x: Any, width: int, channels: int, scales: Scales) -> Any:
+    def _layer(self, x: Ciphertext, width: int, channels: int, scales: Scales) -> Ciphertext:
         x = self._first_block(x, width, channels, scales[0])
         for scale in scales[1:]:
             x = self._block(x, width // 2, channels, scale)
@@ -59,40 +58,40 @@ class LowMemoryResnet:
         """Slots of a whole image with so many channels."""
         return self.width**2 * CHANNELS * CHANNELS // channels
 
-    def _plain(self, values: Callable[[], Values]) -> Any:
+    def _plain(self, values: Callable[[], Values]) -> Plain:
         """A plaintext whose values repeat."""
         return self.ev.encode(lambda: np.resize(values(), self.ev.params.slots))
 
-    def _drawn(self, period: int, bound: float) -> Any:
+    def _drawn(self, period: int, bound: float) -> Plain:
         self.made += 1
         number = self.made
         return self._plain(lambda: self.mask(number, period, bound))
 
-    def _times(self, a: Any, b: Any) -> Any:
+    def _times(self, a: Ciphertext, b: Plain) -> Ciphertext:
         return self.ev.rescale(self.ev.mult(a, b))
 
-    def _refreshed(self, x: Any, slots: int) -> Any:
+    def _refreshed(self, x: Ciphertext, slots: int) -> Ciphertext:
         last = self.ev.mod_drop(x, 2) if self.ev.levels(x) > 1 else x
         return self.ev.bootstrap(last, slots)
 
-    def _relu(self, x: Any, scale: float) -> Any:
+    def _relu(self, x: Ciphertext, scale: float) -> Ciphertext:
         return self.ev.chebyshev_function(x, lambda v: np.maximum(v, 0.0) / scale, -1.0, 1.0, RELU_DEGREE)
 
-    def _shifted(self, x: Any, width: int) -> list[Any]:
+    def _shifted(self, x: Ciphertext, width: int) -> list[Ciphertext]:
         """The nine neighbours: eight hoisted rotations, four of them rotated once more."""
         ev = self.ev
         up, left, down, right, *more = ev.rotate_many(x, [-width, -1, width, 1, -1, 1, -1, 1])
         corners = [ev.rotate(a, step) for a, step in zip(more, (-width, -width, width, width), strict=True)]
         return [corners[0], up, corners[1], left, x, right, corners[2], down, corners[3]]
 
-    def _summed(self, terms: list[Any], period: int, bound: float) -> Any:
+    def _summed(self, terms: list[Ciphertext], period: int, bound: float) -> Ciphertext:
         parts = [self._times(term, self._drawn(period, bound)) for term in terms]
         total = parts[0]
         for part in parts[1:]:
             total = self.ev.add(total, part)
         return total
 
-    def _initial(self, x: Any) -> Any:
+    def _initial(self, x: Ciphertext) -> Ciphertext:
         """The first convolution, whose three input channels are added up by rotations."""
         ev, channel, period = self.ev, self.width**2, self._area(CHANNELS)
         shifted, total = self._shifted(x, self.width), None
@@ -104,7 +103,7 @@ class LowMemoryResnet:
             total = ev.rotate(kept if total is None else ev.add(total, kept), channel)
         return ev.add(total, self._drawn(period, 0.05))
 
-    def _convolved(self, terms: list[Any], width: int, channels: int, period: int) -> Any:
+    def _convolved(self, terms: list[Ciphertext], width: int, channels: int, period: int) -> Ciphertext:
         """A convolution to `channels` channels of width^2 slots."""
         bound, total = 1 / (len(terms) * channels), None
         for _ in range(channels):
@@ -112,7 +111,7 @@ class LowMemoryResnet:
             total = self.ev.rotate(part if total is None else self.ev.add(total, part), -(width**2))
         return self.ev.add(total, self._drawn(period, 0.05))
 
-    def _block(self, x: Any, width: int, channels: int, scales: tuple[float, float]) -> Any:
+    def _block(self, x: Ciphertext, width: int, channels: int, scales: tuple[float, float]) -> Ciphertext:
         """Two convolutions, each refreshed and activated, and the shortcut."""
         period = width**2 * channels
         with self.ev.scope("block"):
@@ -122,7 +121,7 @@ class LowMemoryResnet:
             y = self.ev.add(y, self._times(x, self._plain(lambda: np.full(1, scales[1]))))
             return self._relu(self._refreshed(y, period), scales[1])
 
-    def _first_block(self, x: Any, width: int, channels: int, scales: tuple[float, float]) -> Any:
+    def _first_block(self, x: Ciphertext, width: int, channels: int, scales: tuple[float, float]) -> Ciphertext:
         """A block that halves the width and doubles the channels, in both branches."""
         before = width**2 * channels // 2
         with self.ev.scope("block"):
@@ -136,13 +135,13 @@ class LowMemoryResnet:
             y = self._convolved(self._shifted(y, half), half, channels, period)
             return self._relu(self._refreshed(self.ev.add(y, short_half), period), scales[1])
 
-    def _halved(self, first: Any, second: Any, width: int, channels: int) -> Any:
+    def _halved(self, first: Ciphertext, second: Ciphertext, width: int, channels: int) -> Ciphertext:
         """Every other pixel of every other row, of both halves of the channels, one channel behind the other."""
         ev, half, area = self.ev, width // 2, width**2
         whole = area * channels
         at = np.arange(whole)
 
-        def kept(condition: Values) -> Any:
+        def kept(condition: Values) -> Plain:
             return self._plain(lambda: condition.astype(float))
 
         x = ev.add(self._times(first, kept(at < whole // 2)), self._times(second, kept(at >= whole // 2)))
@@ -169,7 +168,7 @@ class LowMemoryResnet:
         packed = ev.add(packed, ev.rotate(packed, -quarter))
         return ev.add(packed, ev.rotate(ev.rotate(packed, -quarter), -quarter))
 
-    def _final(self, x: Any) -> Any:
+    def _final(self, x: Ciphertext) -> Ciphertext:
         """The mean of each channel, and the linear layer."""
         ev, channels = self.ev, 4 * CHANNELS
         area = (self.width // 4) ** 2
@@ -179,7 +178,7 @@ class LowMemoryResnet:
         x = ev.rotate(self._rotated_sum(x, min(16, area), 1), 1 - min(16, area))
         return self._rotated_sum(self._times(x, self._drawn(period, 1 / channels)), channels, area)
 
-    def _rotated_sum(self, x: Any, count: int, stride: int) -> Any:
+    def _rotated_sum(self, x: Ciphertext, count: int, stride: int) -> Ciphertext:
         step = 1
         while step < count:
             x = self.ev.add(x, self.ev.rotate(x, stride * step))

@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -119,7 +118,7 @@ def read_weights(path: Path) -> dict[str, Floats]:
     if path.suffix not in (".pt", ".pth"):
         raise UsageError(f"{path}: weights are an .npz file or a PyTorch state dict (.pt, .pth), not '{path.suffix}'")
     try:
-        torch: Any = importlib.import_module("torch")
+        torch = importlib.import_module("torch")
     except ImportError as error:
         raise CapabilityMissing(
             f"{path} is a PyTorch state dict and PyTorch is not installed: pip install torch, or save the weights as "

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from penstock.program.database.filtering import FilterScan, JoinScan, unit_of_codes
 from penstock.program.database.matching import MatchPlan
 from penstock.program.database.ranking import RankPlan
 from penstock.program.database.ssc import SscPlan
-from penstock.program.evaluator.protocol import Ciphertext, Evaluator
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads.parts.check import Check, Floats
 
 TOLERANCE = 1e-4
@@ -53,7 +51,7 @@ def check_sums(clear: Floats, got: Floats, exact: tuple[float, float], count: st
     return Check.near("sum and count", clear, got, TOLERANCE, others, numbers)
 
 
-def stored_objects(ev: Evaluator, plan: SscPlan | MatchPlan | RankPlan, rows: Any) -> list[Ciphertext]:
+def stored_objects(ev: Evaluator, plan: SscPlan | MatchPlan | RankPlan, rows: Values) -> list[Ciphertext]:
     """The ciphertexts of a database, each at the limbs of the plan."""
     with ev.scope("load"):
         return [

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.circuit_evaluator import CircuitEvaluator
@@ -80,7 +79,7 @@ class Series:
     """T_1 … T_k, or x … x^k."""
     giants: list[Cipher] = field(default_factory=list)
     """T_k, T_2k, T_4k, …"""
-    settled: dict[int, Any] = field(default_factory=dict)
+    settled: dict[int, object] = field(default_factory=dict)
     """What a reading keeps of the powers from one weighted sum to the next."""
 
     def mapped(self, x: Cipher, lower: float, upper: float) -> Cipher:
