@@ -130,17 +130,17 @@ def main() -> None:
         torch.manual_seed(options.seed)
         np.random.seed(options.seed)
         small = name.startswith("cnn")
-        workload = cnn if small else resnet20
+        workload, network_of = (cnn, cnn.ConvNet) if small else (resnet20, resnet20.ResNet20)
         side = workload.SIZES[name.partition("-")[2]].side
         model = SmallCnn(side) if small else ResNet20()
         print(f"{name}: {sum(p.numel() for p in model.parameters())} weights, {side} x {side} images", flush=True)
         train(model, side, options.epochs or EPOCHS[name], 0.02 if small else 0.1, 1e-4 if small else 1e-3)
         arrays = {k: v.double().numpy() for k, v in model.state_dict().items() if v.dtype.is_floating_point}
         training, test = networks.digits_in_colour(side)
-        network = workload.Network.from_arrays(arrays, name, training.images)
+        network = network_of.from_arrays(arrays, name, training.images)
         path = options.output / f"{name}.npz"
         np.savez_compressed(path, **network.stored())  # type: ignore[arg-type,unused-ignore]
-        network = workload.Network.from_arrays(networks.read_weights(path), str(path))
+        network = network_of.from_arrays(networks.read_weights(path), str(path))
         x = networks.normalized(test.images)
         print(f"  {path.name}: {path.stat().st_size} bytes; accuracy on {len(test.labels)} test images:", end=" ")
         for words, logits in network.readings(x).items():

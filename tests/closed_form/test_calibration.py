@@ -13,7 +13,7 @@ import pytest
 
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.running import trace_workload
-from penstock.scheme.machines import Evidence, Inside, load_machine
+from penstock.scheme.machines import Evidence, InsideModel, load_machine
 from penstock.scheme.params import catalogue
 from penstock.scheme.play.price import price_trace
 from penstock.scheme.traces.schema import TraceMeta
@@ -53,7 +53,7 @@ def test_bootstrapping_takes_the_published_time(name, params_name, seconds):
 
 
 def test_the_schedule_of_bootstrapping_takes_the_published_time():
-    machine, params = replace(load_machine("sharp"), inside=Inside.SCHEDULE), catalogue.get("sharp")
+    machine, params = replace(load_machine("sharp"), inside=InsideModel.SCHEDULE), catalogue.get("sharp")
     ev = SymbolicEvaluator(params)
     ev.bootstrap(ev.fresh(1))
     trace = ev.builder.finish(TraceMeta(workload="bootstrap", params=params.to_dict(), reading="trace"))
@@ -66,7 +66,7 @@ def test_the_schedule_of_bootstrapping_takes_the_published_time():
 )
 def test_scheduled_applications_are_near_their_published_times(workload, size, runs, published_s):
     """SHARP's two applications, every byte on chip; the efficiency is calibrated on bootstrapping alone."""
-    machine = replace(load_machine("sharp"), inside=Inside.SCHEDULE)
+    machine = replace(load_machine("sharp"), inside=InsideModel.SCHEDULE)
     priced = price_trace(trace_workload(workload, catalogue.get("sharp"), size, 0), machine)
     assert priced.ideal_s / runs == pytest.approx(published_s, rel=0.07)
     assert priced.schedule is not None

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.program.workloads import cryptoracle_resnet20, resnet20, resnet20_multiplexed
 from penstock.program.workloads.parts import low_memory_resnet, networks
-from penstock.program.workloads.resnet20 import Data, Network
+from penstock.program.workloads.resnet20 import Data, ResNet20
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.spec import CkksSpec, spec_of
@@ -60,7 +60,7 @@ def _drawn(given: Data) -> Data:
     biases = tuple(random.normal(0, 0.1, shape[0]) for shape in shapes)
     linear = random.normal(0, 1 / np.sqrt(resnet20.WIDTHS[-1]), (networks.CLASSES, resnet20.WIDTHS[-1]))
     bias = random.normal(0, 0.1, networks.CLASSES)
-    free = Network(weights, biases, linear, bias, np.ones(resnet20.ACTIVATIONS))
+    free = ResNet20(weights, biases, linear, bias, np.ones(resnet20.ACTIVATIONS))
     largest = np.zeros(resnet20.ACTIVATIONS)
 
     def watch(x: Any, index: int) -> Any:
@@ -69,4 +69,4 @@ def _drawn(given: Data) -> Data:
 
     free.logits(networks.normalized(given.image[None]), watch)
     bounds = largest * networks.MARGIN
-    return Data(given.image, given.label, Network(weights, biases, linear, bias, bounds), given.description)
+    return Data(given.image, given.label, ResNet20(weights, biases, linear, bias, bounds), given.description)

@@ -19,7 +19,7 @@ from penstock.front.cli.main import main
 from penstock.front.cli.verbs.ssd import space as verb
 from penstock.lab.instorage.drive import drive_rates
 from penstock.lab.instorage.front import Budget, rounded_up, within
-from penstock.lab.instorage.machine import Scaling, UnitAccelerator
+from penstock.lab.instorage.machine import LogicScaling, UnitAccelerator
 from penstock.lab.instorage.machine_power import Multiplicity, footprint
 from penstock.lab.instorage.machine_scaling import area_and_power, redesigned
 from penstock.lab.instorage.machine_spec import from_toml, load_instorage
@@ -68,10 +68,10 @@ def test_engines_follow_their_lanes_and_scratchpads_both_published_points() -> N
     """Twice the lanes: twice the engines, twiddles and key generator. 13 MB: Table II's row of the drive."""
     wide = redesigned(fheins(), lanes=256).logic
     for name, row in fheins().logic.items():
-        ratio = 2 if row.scales is Scaling.LANES else 1
+        ratio = 2 if row.scales is LogicScaling.LANES else 1
         assert wide[name].watts == pytest.approx(ratio * row.watts)
         assert wide[name].area_mm2 == pytest.approx(ratio * row.area_mm2)
-    assert {name for name, row in fheins().logic.items() if row.scales is Scaling.LANES} == {
+    assert {name for name, row in fheins().logic.items() if row.scales is LogicScaling.LANES} == {
         "ntt", "bconv", "modu", "twiddles", "key_generator",
     }  # fmt: skip
     larger = redesigned(fheins(), scratchpad_bytes=13_000_000).logic["scratchpad_channel"]
@@ -105,7 +105,7 @@ def test_a_file_says_how_its_rows_scale() -> None:
         from_toml(written().replace('scales = "lanes"', 'scales = "lane"', 1).encode(), "mine.toml")
     silent = from_toml(re.sub(r'scales = ".*"\n', "", written()).encode(), "mine.toml")
     assert isinstance(silent, UnitAccelerator)
-    assert {name for name, row in silent.logic.items() if row.scales is Scaling.LANES} == {"ntt", "bconv", "modu"}
+    assert {name for name, row in silent.logic.items() if row.scales is LogicScaling.LANES} == {"ntt", "bconv", "modu"}
     with pytest.raises(UsageError, match='add a row with scales = "scratchpad"'):
         redesigned(silent, scratchpad_bytes=1_000_000)
     alone = from_toml(re.sub(r"\[logic.scratchpad_drive\](.*\n)+", "", written()).encode(), "mine.toml")

@@ -12,7 +12,7 @@ from penstock.lab.instorage.machine import (
     ArrayAdders,
     Automorphism,
     InStorage,
-    Lane,
+    LaneWork,
     PublishedScan,
     UnitAccelerator,
     with_options,
@@ -52,7 +52,7 @@ def test_a_transform_takes_n_log_n_over_all_lanes() -> None:
     cost = fheins().price(kernel_work(OpKind.MULT_PLAIN, params, 3))
     assert cost.seconds == pytest.approx(3 * 2**11 * 12 / 512 * 1e-9, rel=1e-12)
     assert cost.bound_by == "transforms"
-    words = with_options(fheins(), lane=Lane.WORD).price(kernel_work(OpKind.MULT_PLAIN, params, 3))
+    words = with_options(fheins(), lane=LaneWork.WORD).price(kernel_work(OpKind.MULT_PLAIN, params, 3))
     assert words.seconds == pytest.approx(2 * cost.seconds, rel=1e-12)
 
 

@@ -11,7 +11,12 @@ import pytest
 
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.bootstrap import input_levels, refreshed_levels, with_few_keys
-from penstock.program.evaluator.circuits.openfhe.stages import Stage, few_key_stages, transform_stages, turned_back
+from penstock.program.evaluator.circuits.openfhe.stages import (
+    LibraryStage,
+    few_key_stages,
+    transform_stages,
+    turned_back,
+)
 from penstock.program.evaluator.noisy import NoisyEvaluator
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.running import trace_workload
@@ -26,7 +31,9 @@ from support.toy import toy_bootstrap
 Vector = npt.NDArray[np.complex128]
 
 
-def transformed(x: Vector, stages: Sequence[Stage], slots: int, *, decode: bool, halves: bool, lead: int = 0) -> Vector:
+def transformed(
+    x: Vector, stages: Sequence[LibraryStage], slots: int, *, decode: bool, halves: bool, lead: int = 0
+) -> Vector:
     """What the stages leave of a vector that is rotated to the left by `lead`."""
     for index, stage in enumerate(stages):
         lead += stage.offset * stage.scale
@@ -40,7 +47,7 @@ def transformed(x: Vector, stages: Sequence[Stage], slots: int, *, decode: bool,
     return x
 
 
-def lead_of(stages: Sequence[Stage]) -> int:
+def lead_of(stages: Sequence[LibraryStage]) -> int:
     return sum(stage.offset * stage.scale for stage in stages)
 
 

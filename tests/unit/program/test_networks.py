@@ -11,7 +11,7 @@ import pytest
 from penstock.errors import CapabilityMissing, ParamsError, UsageError
 from penstock.program import workloads
 from penstock.program.evaluator.circuits import convolution, multiplexed
-from penstock.program.evaluator.circuits.convolution import Layout
+from penstock.program.evaluator.circuits.convolution import ImageLayout
 from penstock.program.evaluator.circuits.multiplexed import Multiplexed
 from penstock.program.evaluator.clear import ClearEvaluator
 from penstock.program.running.clear import run_clear
@@ -33,7 +33,7 @@ def clear(slots: int) -> ClearEvaluator:
 def test_a_convolution_equals_the_plain_one_whatever_the_gaps_and_copies(
     channels: int, side: int, gap: int, slots: int
 ) -> None:
-    layout, ev = Layout(channels, side, slots, gap), clear(slots)
+    layout, ev = ImageLayout(channels, side, slots, gap), clear(slots)
     x, weight = RNG.normal(size=(channels, side, side)), RNG.normal(size=(channels, channels, 3, 3))
     expected = networks.convolve(x[None], weight, np.zeros(channels))[0]
     a = ev.encrypt(layout.vector(x))
@@ -43,7 +43,7 @@ def test_a_convolution_equals_the_plain_one_whatever_the_gaps_and_copies(
 
 
 def test_garbage_in_the_gaps_does_not_reach_a_convolution() -> None:
-    layout, ev = Layout(2, 4, 256, 2), clear(256)
+    layout, ev = ImageLayout(2, 4, 256, 2), clear(256)
     x, weight = RNG.normal(size=(2, 4, 4)), RNG.normal(size=(2, 2, 3, 3))
     slots = layout.vector(x)
     dirty = np.where(layout.vector(np.ones((2, 4, 4))) == 0, 1e3, slots)
@@ -55,28 +55,28 @@ def test_garbage_in_the_gaps_does_not_reach_a_convolution() -> None:
 @pytest.mark.parametrize(("side", "slots"), [(4, 64), (4, 256), (8, 256)])
 def test_a_halved_layer_is_compacted_with_its_channels_interleaved(side: int, slots: int) -> None:
     channels = 4
-    layout, ev = Layout(channels, side, slots), clear(slots)
+    layout, ev = ImageLayout(channels, side, slots), clear(slots)
     x, weight = RNG.normal(size=(channels, side, side)), RNG.normal(size=(2 * channels, channels, 3, 3))
     shifted = convolution.neighbours(ev, layout.vector(x), layout)
     even, odd = (convolution.convolve(ev, shifted, layout, weight[i::2], stride=2) for i in (0, 1))
-    out = Layout(2 * channels, side // 2, slots)
+    out = ImageLayout(2 * channels, side // 2, slots)
     got = convolution.compact(ev, even, odd, layout)
     expected = networks.convolve(x[None], weight, np.zeros(2 * channels), 2)[0]
     assert np.allclose(got, out.vector(expected))
 
 
 def test_a_compacted_shortcut_leaves_the_odd_channels_empty_and_carries_its_factor() -> None:
-    layout, ev = Layout(4, 8, 256), clear(256)
+    layout, ev = ImageLayout(4, 8, 256), clear(256)
     x = RNG.normal(size=(4, 8, 8))
     expected = np.zeros((8, 4, 4))
     expected[0::2] = 0.5 * x[:, ::2, ::2]
     got = convolution.compact(ev, layout.vector(x), None, layout, 0.5)
-    assert np.allclose(got, Layout(8, 4, 256).vector(expected))
+    assert np.allclose(got, ImageLayout(8, 4, 256).vector(expected))
 
 
 @pytest.mark.parametrize(("channels", "side", "outputs"), [(16, 2, 10), (8, 4, 5), (16, 4, 16)])
 def test_pool_and_linear_layer_equal_the_plain_ones(channels: int, side: int, outputs: int) -> None:
-    layout, ev = Layout(channels, side, 512), clear(512)
+    layout, ev = ImageLayout(channels, side, 512), clear(512)
     x, weight = RNG.normal(size=(channels, side, side)), RNG.normal(size=(outputs, channels))
     got = convolution.pooled_linear(ev, layout.vector(x), layout, weight)
     assert np.allclose(got[: outputs * layout.block : layout.block], weight @ x.mean(axis=(1, 2)))
@@ -84,7 +84,7 @@ def test_pool_and_linear_layer_equal_the_plain_ones(channels: int, side: int, ou
 
 def test_channels_that_do_not_fit_are_refused_with_the_slots_they_take() -> None:
     with pytest.raises(ParamsError, match="take 128 slots, and the set has 64"):
-        Layout(8, 4, 64).vector(np.zeros((8, 4, 4)))
+        ImageLayout(8, 4, 64).vector(np.zeros((8, 4, 4)))
 
 
 # The committed networks.
@@ -211,10 +211,10 @@ def test_batch_normalization_is_folded_into_the_convolution() -> None:
 def test_a_network_without_bounds_takes_them_from_images_and_says_so_otherwise() -> None:
     arrays = state_dict(bounds=False)
     with pytest.raises(UsageError, match="no 'bounds'"):
-        resnet20.Network.from_arrays(arrays, "here")
-    network = resnet20.Network.from_arrays(arrays, "here", RNG.uniform(size=(2, 3, 8, 8)))
+        resnet20.ResNet20.from_arrays(arrays, "here")
+    network = resnet20.ResNet20.from_arrays(arrays, "here", RNG.uniform(size=(2, 3, 8, 8)))
     assert network.bounds.min() > 0
-    again = resnet20.Network.from_arrays(network.stored(), "stored")
+    again = resnet20.ResNet20.from_arrays(network.stored(), "stored")
     assert all(np.allclose(a, b, atol=2e-3) for a, b in zip(network.weights, again.weights, strict=True))
 
 
@@ -230,7 +230,7 @@ def test_weights_of_another_network_are_refused_by_array(change: Any, message: s
     arrays = state_dict()
     change(arrays)
     with pytest.raises(UsageError, match=message):
-        resnet20.Network.from_arrays(arrays, "mine.npz")
+        resnet20.ResNet20.from_arrays(arrays, "mine.npz")
 
 
 def test_a_users_images_and_weights_give_the_plain_networks_logits(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.library import Library
 from penstock.front.explorer.state import State
 from penstock.front.explorer.views import show
-from penstock.program.workloads import Kind, kind_of, valued
+from penstock.program.workloads import ProgramKind, kind_of, valued
 
 PROGRAM = """
 import numpy as np
@@ -36,27 +36,31 @@ VIEWS_OF_ALL = ("whatif", "slowdown", "roofline", "residency", "predict", "sugge
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[Kind, Path]:
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[ProgramKind, Path]:
     folder = tmp_path_factory.mktemp("programs")
     mine = folder / "mine.py"
     mine.write_text(PROGRAM)
     assert main(["trace", str(mine), "-o", str(folder / "mine.parquet"), "--quiet"]) == 0
     assert main(["package", str(mine), "-o", str(folder / "mine.pkg"), "--quiet"]) == 0
-    return {Kind.PROGRAM: mine, Kind.PACKAGE: folder / "mine.pkg", Kind.TRACE: folder / "mine.parquet"}
+    return {
+        ProgramKind.PROGRAM: mine,
+        ProgramKind.PACKAGE: folder / "mine.pkg",
+        ProgramKind.TRACE: folder / "mine.parquet",
+    }
 
 
-KINDS = pytest.mark.parametrize("kind", [Kind.PROGRAM, Kind.PACKAGE, Kind.TRACE], ids=str)
+KINDS = pytest.mark.parametrize("kind", [ProgramKind.PROGRAM, ProgramKind.PACKAGE, ProgramKind.TRACE], ids=str)
 
 
 @KINDS
 def test_every_kind_is_told_by_its_name(files, kind):
     assert kind_of(str(files[kind])) is kind
-    if kind is not Kind.TRACE:
+    if kind is not ProgramKind.TRACE:
         assert valued(str(files[kind])) == str(files[kind])
 
 
 def test_what_needs_values_says_so_of_a_trace_everywhere(files, capsys):
-    trace = str(files[Kind.TRACE])
+    trace = str(files[ProgramKind.TRACE])
     for verb in (
         ["run"],
         ["predict", "precision"],
@@ -90,8 +94,8 @@ def test_predict_run_suggest_and_simulate_take_every_kind(files, kind, capsys):
 
 
 def test_a_trace_s_suggestions_are_its_program_s(files):
-    of_program = penstock.suggest(files[Kind.PROGRAM], "sharp", params="openfhe-demo", ring_dims=[2**14, 2**15])
-    of_trace = penstock.suggest(files[Kind.TRACE], "sharp", params="openfhe-demo", ring_dims=[2**14, 2**15])
+    of_program = penstock.suggest(files[ProgramKind.PROGRAM], "sharp", params="openfhe-demo", ring_dims=[2**14, 2**15])
+    of_trace = penstock.suggest(files[ProgramKind.TRACE], "sharp", params="openfhe-demo", ring_dims=[2**14, 2**15])
     told = ("ring_dim", "depth", "dnum", "num_keys", "key_bytes")
     assert of_trace.rows
     # A trace keeps its slots, so that it fits no smaller ring.
@@ -101,16 +105,16 @@ def test_a_trace_s_suggestions_are_its_program_s(files):
     seconds = [row["predicted_s"] for row in of_program.rows if row["ring_dim"] >= least]
     assert [row["predicted_s"] for row in of_trace.rows] == pytest.approx(seconds, rel=1e-12)
     with pytest.raises(UsageError, match="is a trace, which has no values to be precise"):
-        penstock.suggest(files[Kind.TRACE], "sharp", precision=10)
+        penstock.suggest(files[ProgramKind.TRACE], "sharp", precision=10)
     with pytest.raises(UsageError, match="a trace has its size"):
-        penstock.suggest(files[Kind.TRACE], "sharp", size="ci")
+        penstock.suggest(files[ProgramKind.TRACE], "sharp", size="ci")
 
 
 @KINDS
 def test_the_explorer_shows_every_kind_in_every_view(files, kind):
     library = Library.of(Path("no-such-folder"), traces=[files[kind]])
     engine = Engine(library)
-    name = "file:mine" if kind is Kind.TRACE else f"file:{files[kind].name}"
+    name = "file:mine" if kind is ProgramKind.TRACE else f"file:{files[kind].name}"
     assert name in choices(engine)["workloads"]
     state = State(workload=name, params="")
     for view in VIEWS_OF_ALL:
@@ -118,7 +122,7 @@ def test_the_explorer_shows_every_kind_in_every_view(files, kind):
         assert found.rows, view
         assert found.command.startswith("penstock "), view
         assert str(files[kind]) in found.command, view
-    if kind is Kind.TRACE:
+    if kind is ProgramKind.TRACE:
         with pytest.raises(UsageError, match="file:mine is a trace"):
             show(engine, "precision", state)
     else:
@@ -127,7 +131,7 @@ def test_the_explorer_shows_every_kind_in_every_view(files, kind):
 
 
 def test_the_commands_of_the_new_views_print_their_rows(files, capsys):
-    engine = Engine(Library.of(Path("no-such-folder"), traces=[files[Kind.PROGRAM]]))
+    engine = Engine(Library.of(Path("no-such-folder"), traces=[files[ProgramKind.PROGRAM]]))
     state = State(workload="file:mine.py", params="", hold="cache", mode="overlap")
     for name in ("suggest", "precision"):
         view = show(engine, name, state)
@@ -147,7 +151,7 @@ def test_the_commands_of_the_new_views_print_their_rows(files, capsys):
 
 
 def test_tenants_wait_for_each_other_and_levels_are_a_setting(files):
-    engine = Engine(Library.of(Path("no-such-folder"), traces=[files[Kind.PROGRAM]]))
+    engine = Engine(Library.of(Path("no-such-folder"), traces=[files[ProgramKind.PROGRAM]]))
     state = State(workload="file:mine.py", params="")
     rows = show(engine, "tenants", state).rows
     assert [row["programs"] for row in rows] == [1, 2, 4, 8]
@@ -166,7 +170,7 @@ def test_the_explorer_offers_own_policies_and_prefetchers(files, tmp_path):
     mine, ahead = tmp_path / "policy.py", tmp_path / "ahead.py"
     mine.write_text("def priority(accesses):\n    return accesses.position\n")
     ahead.write_text("def prefetch(loads):\n    return 1\n")
-    library = Library.of(Path("no-such-folder"), traces=[files[Kind.PROGRAM]], policies=[mine, ahead])
+    library = Library.of(Path("no-such-folder"), traces=[files[ProgramKind.PROGRAM]], policies=[mine, ahead])
     engine = Engine(library)
     assert "file:policy.py" in choices(engine)["policies"]
     assert choices(engine)["prefetchers"] == ["file:ahead.py"]
@@ -207,7 +211,7 @@ def test_long_programs_are_bounded_with_the_command_that_is_not(monkeypatch):
 
 
 def test_explore_opens_a_program_a_workload_and_a_view(files, capsys, monkeypatch):
-    monkeypatch.chdir(files[Kind.PROGRAM].parent)
+    monkeypatch.chdir(files[ProgramKind.PROGRAM].parent)
     for words in (
         ["mine.py", "predict"],
         ["predict", "mine.py", "machine=ark"],

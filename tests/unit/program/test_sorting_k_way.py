@@ -15,11 +15,11 @@ from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.running.counting import count_workload
 from penstock.program.workloads import sorting, sorting_three_way
 from penstock.program.workloads import sorting_k_way as k_way
-from penstock.program.workloads.parts.sorting_network import ALONE, LINES, Step, num_steps, steps
+from penstock.program.workloads.parts.sorting_network import ALONE, LINES, SortingStep, num_steps, steps
 from support.toy import toy
 
 
-def groups(step: Step) -> list[list[int]]:
+def groups(step: SortingStep) -> list[list[int]]:
     """The slots of each group, in their order: slots at one distance whose places count up."""
     by_first: dict[tuple[int, int], list[int]] = {}
     for slot, place in enumerate(step.place.tolist()):
@@ -28,7 +28,7 @@ def groups(step: Step) -> list[list[int]]:
     return list(by_first.values())
 
 
-def sorted_by(rows: Any, network: list[Step]) -> Any:
+def sorted_by(rows: Any, network: list[SortingStep]) -> Any:
     rows = rows.copy()
     for step in network:
         for members in groups(step):

@@ -16,7 +16,7 @@ from penstock.lab.prediction.machine_tables import schedule_rows
 from penstock.lab.simulation.inside.timeline import kernel_timeline
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.running import trace_workload
-from penstock.scheme.machines import Inside, Machine, assumptions, load_machine
+from penstock.scheme.machines import InsideModel, Machine, assumptions, load_machine
 from penstock.scheme.machines.missing import missing
 from penstock.scheme.machines.written import machine_toml, write_machine
 from penstock.scheme.operations import OpKind
@@ -68,7 +68,7 @@ def machine(folder: Path, inside: str, *, without: str | None = None) -> Machine
 
 
 def scheduled(found: Machine) -> Machine:
-    return replace(found, inside=Inside.SCHEDULE)
+    return replace(found, inside=InsideModel.SCHEDULE)
 
 
 def test_the_inside_of_a_machine_is_read_and_written_again(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_program_with_scheduled_operations_adds_up_and_is_kept() -> None:
     assert max(schedule.bounds_s.values()) <= schedule.total_s * (1 + 1e-9)
     assert CRITICAL_PATH in schedule.bounds_s
     assert price_trace(trace, sharp).schedule is schedule
-    units = price_trace(trace, replace(sharp, inside=Inside.UNITS))
+    units = price_trace(trace, replace(sharp, inside=InsideModel.UNITS))
     assert units.schedule is None
     assert np.array_equal(units.access_bytes, priced.access_bytes)
     assert priced.joules is not None

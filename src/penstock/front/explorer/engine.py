@@ -41,7 +41,7 @@ from penstock.lab.simulation.play import Ready, play
 from penstock.lab.simulation.question import Point
 from penstock.program.running import trace_workload
 from penstock.program.running.native_set import set_for
-from penstock.scheme.machines import Inside, Machine
+from penstock.scheme.machines import InsideModel, Machine
 from penstock.scheme.params.catalogue import names as params_names
 from penstock.scheme.params.rlwe import form_of
 from penstock.scheme.play.price import PricedTrace, price_trace
@@ -162,7 +162,7 @@ class Engine:
         classes, form = classes_named([state.classes]), form_of(state.key_form or None)
 
         def price() -> PricedTrace:
-            played = replace(self.machine(machine), inside=Inside(state.text("inside")))
+            played = replace(self.machine(machine), inside=InsideModel(state.text("inside")))
             return price_trace(self.trace(state), played, key_form=form, classes=classes)
 
         return self._priced.get(self._key(state, machine), price)

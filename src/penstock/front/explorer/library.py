@@ -22,7 +22,7 @@ from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.front.explorer.state import FILE, own_rate
 from penstock.lab.reports.sweep import is_sweep
 from penstock.lab.simulation.names import ON_CHIP, one_of
-from penstock.program.workloads import Kind, kind_of
+from penstock.program.workloads import ProgramKind, kind_of
 from penstock.program.workloads import names as workload_names
 from penstock.scheme.machines import (
     Machine,
@@ -90,7 +90,7 @@ class Library:
         for path in machines:
             _add(library.machine_files, _machine(path).name, path)
         for path in traces:
-            if kind_of(path.name) in (Kind.PACKAGE, Kind.PROGRAM):
+            if kind_of(path.name) in (ProgramKind.PACKAGE, ProgramKind.PROGRAM):
                 _check_file(path, sys.maxsize)  # constants, the most of a package, are not read here
                 _add(library.program_files, readable(path.name), path)
             else:

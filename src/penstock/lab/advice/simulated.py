@@ -21,7 +21,7 @@ from penstock.lab.simulation.question import Point, Question
 from penstock.lab.simulation.worded import WordedQuestion
 from penstock.program.evaluator.counting import structure
 from penstock.program.workloads.packaged import is_package
-from penstock.scheme.machines import Inside, Machine, load_machine, machine_names, tier_names
+from penstock.scheme.machines import InsideModel, Machine, load_machine, machine_names, tier_names
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.variation import varied
 from penstock.scheme.play.caches import SizedCache
@@ -283,7 +283,7 @@ class _SimulatedAdvice:
 
     def _may_price(self, kind: str) -> bool:
         """Whether the program can be priced a few times more in the time of an answer."""
-        if self.machine.inside is Inside.SCHEDULE:
+        if self.machine.inside is InsideModel.SCHEDULE:
             self.not_tried.append(f"{kind}: the kernels of the program would be scheduled again")
             return False
         if len(self.priced) > (MOST_DEALT if self.row["hosts"] > 1 else MOST_PRICED):
@@ -336,7 +336,7 @@ class _SimulatedAdvice:
         if self.plays.beside:
             self.not_tried.append("rewriting: of one program at a time")
             return []
-        if len(self.priced) > MOST_REWRITTEN or self.machine.inside is Inside.SCHEDULE:
+        if len(self.priced) > MOST_REWRITTEN or self.machine.inside is InsideModel.SCHEDULE:
             self.not_tried.append(
                 f"rewriting: {len(self.priced):,} operations take too long here; 'penstock trace rewrite' tries it"
             )

@@ -31,7 +31,7 @@ class Automorphism(Word):
     """By a network that moves one coefficient a lane and cycle."""
 
 
-class Lane(Word):
+class LaneWork(Word):
     """Work of one lane of a transform engine in a cycle and stage."""
 
     WORD = "word"
@@ -40,7 +40,7 @@ class Lane(Word):
     """One butterfly, two words."""
 
 
-class Scaling(Word):
+class LogicScaling(Word):
     """How a row of areas and powers follows the design."""
 
     FIXED = "fixed"
@@ -60,7 +60,7 @@ class Logic:
     """The engines whose number multiplies it where a row is one engine."""
     only: str | None = None
     """`channel` or `drive`: the accelerators that have it; `None`: all."""
-    scales: Scaling = Scaling.FIXED
+    scales: LogicScaling = LogicScaling.FIXED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class UnitAccelerator:
     ntt: Engines
     bconv: Engines
     modu: Engines
-    lane: Lane
+    lane: LaneWork
     lane_source: str
     automorphism: Automorphism
     automorphism_source: str
@@ -241,7 +241,7 @@ def with_options(
     *,
     automorphism: Automorphism | None = None,
     hoisting: Hoisting | None = None,
-    lane: Lane | None = None,
+    lane: LaneWork | None = None,
     scratchpad_bytes: int | None = None,
     slot_bits: int | None = None,
 ) -> UnitAccelerator:
@@ -271,7 +271,7 @@ def _machine_of(a: UnitAccelerator) -> Machine:
             per_cycle=True,
         )
 
-    butterflies = a.ntt.words if a.lane is Lane.BUTTERFLY else a.ntt.words / 2
+    butterflies = a.ntt.words if a.lane is LaneWork.BUTTERFLY else a.ntt.words / 2
     return Machine(
         name=a.name,
         title=a.title,

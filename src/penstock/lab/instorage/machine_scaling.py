@@ -1,7 +1,7 @@
 """An in-storage accelerator at another design: more or fewer lanes, larger scratchpads, other groups of channels.
 
-Areas and powers are published for one design. Each row of the table follows another one by its own law (`Scaling`).
-Results are `published` at the design of the table, and `scaled` everywhere else.
+Areas and powers are published for one design. Each row of the table follows another one by its own law
+(`LogicScaling`). Results are `published` at the design of the table, and `scaled` everywhere else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 
 from penstock.base.units import format_bytes
 from penstock.errors import UsageError
-from penstock.lab.instorage.machine import Engines, Logic, Scaling, UnitAccelerator
+from penstock.lab.instorage.machine import Engines, Logic, LogicScaling, UnitAccelerator
 from penstock.scheme.machines.figure import Evidence, Figure
 
 MOST_LANES = 1 << 16
@@ -36,11 +36,11 @@ def redesigned(
     """
     _check(channels_per_accelerator, lanes, scratchpad_bytes)
     logic = {
-        name: _scaled(accelerator, row, lanes, scratchpad_bytes) if row.scales is not Scaling.FIXED else row
+        name: _scaled(accelerator, row, lanes, scratchpad_bytes) if row.scales is not LogicScaling.FIXED else row
         for name, row in accelerator.logic.items()
     }
     resized = scratchpad_bytes is not None and scratchpad_bytes != accelerator.scratchpad.value
-    if resized and not any(row.scales is Scaling.SCRATCHPAD and row.only != "drive" for row in logic.values()):
+    if resized and not any(row.scales is LogicScaling.SCRATCHPAD and row.only != "drive" for row in logic.values()):
         raise UsageError(
             f"'{accelerator.name}' has no row of areas and powers for another scratchpad than its own of "
             f'{format_bytes(accelerator.scratchpad.value)}: add a row with scales = "scratchpad" to [logic], or keep '
@@ -86,7 +86,7 @@ def _given(size: int) -> Figure:
 
 
 def _scaled(accelerator: UnitAccelerator, row: Logic, lanes: int | None, scratchpad_bytes: int | None) -> Logic:
-    if row.scales is Scaling.LANES:
+    if row.scales is LogicScaling.LANES:
         if lanes is None:
             return row
         ratio = lanes / _lanes_of(accelerator, row)
@@ -108,7 +108,11 @@ def _exponents(accelerator: UnitAccelerator, row: Logic) -> tuple[float, float]:
     """Exponents of area and power over bytes, from the two scratchpads of the table; 1 where there is one size."""
     here, there = accelerator.scratchpad.value, accelerator.drive_scratchpad.value
     other = next(
-        (logic for logic in accelerator.logic.values() if logic.scales is Scaling.SCRATCHPAD and logic.only == "drive"),
+        (
+            logic
+            for logic in accelerator.logic.values()
+            if logic.scales is LogicScaling.SCRATCHPAD and logic.only == "drive"
+        ),
         None,
     )
     if other is None or here == there:

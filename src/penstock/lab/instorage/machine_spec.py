@@ -16,10 +16,10 @@ from penstock.lab.instorage.machine import (
     Automorphism,
     Engines,
     InStorage,
-    Lane,
+    LaneWork,
     Logic,
+    LogicScaling,
     PublishedScan,
-    Scaling,
     UnitAccelerator,
 )
 from penstock.scheme.machines.figure import Evidence, Figure
@@ -148,7 +148,7 @@ def _units(spec: UnitSpec, where: str) -> UnitAccelerator:
         ntt=_engines(spec.engines.ntt, where, "engines.ntt"),
         bconv=_engines(spec.engines.bconv, where, "engines.bconv"),
         modu=_engines(spec.engines.modu, where, "engines.modu"),
-        lane=choice(Lane, spec.lane, where, "lane"),
+        lane=choice(LaneWork, spec.lane, where, "lane"),
         lane_source=_said(spec.lane_source, where, "lane_source"),
         automorphism=choice(Automorphism, spec.automorphism, where, "automorphism"),
         automorphism_source=_said(spec.automorphism_source, where, "automorphism_source"),
@@ -214,7 +214,7 @@ def _logic(spec: LogicSpec, where: str, what: str) -> Logic:
             watts=parse_quantity(spec.power, WATT_UNITS, f"{what}.power"),
             engine=spec.engine,
             only=spec.only,
-            scales=choice(Scaling, spec.scales or _scales(spec), where, f"{what}.scales"),
+            scales=choice(LogicScaling, spec.scales or _scales(spec), where, f"{what}.scales"),
         )
     except UnitError as error:
         raise MachineError(f"{where}: {error}") from error
@@ -222,7 +222,7 @@ def _logic(spec: LogicSpec, where: str, what: str) -> Logic:
 
 def _scales(spec: LogicSpec) -> str:
     """Of a row that does not say: an engine follows its lanes."""
-    return (Scaling.FIXED if spec.engine is None else Scaling.LANES).value
+    return (LogicScaling.FIXED if spec.engine is None else LogicScaling.LANES).value
 
 
 def _said(text: str, where: str, what: str) -> str:

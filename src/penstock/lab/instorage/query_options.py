@@ -12,7 +12,7 @@ from penstock.errors import UnknownName, UsageError
 from penstock.lab.instorage.drive import drive_rates
 from penstock.lab.instorage.engine import played_in_storage, played_on_host
 from penstock.lab.instorage.flash.spec import ScanEngine
-from penstock.lab.instorage.machine import Automorphism, Lane, UnitAccelerator, with_options
+from penstock.lab.instorage.machine import Automorphism, LaneWork, UnitAccelerator, with_options
 from penstock.lab.instorage.machine_power import Multiplicity
 from penstock.lab.instorage.machine_spec import load_instorage
 from penstock.lab.instorage.ordinary import Modes, Ordinary, in_storage_under, left_by, on_host_under
@@ -176,7 +176,7 @@ def _changed(accelerator: UnitAccelerator, asked: QueryOptions) -> UnitAccelerat
         accelerator,
         automorphism=None if asked.automorphism is None else Automorphism(asked.automorphism),
         hoisting=None if asked.hoisting is None else Hoisting(asked.hoisting),
-        lane=None if asked.lane is None else Lane(asked.lane),
+        lane=None if asked.lane is None else LaneWork(asked.lane),
         scratchpad_bytes=None if asked.scratchpad is None else parse_bytes(asked.scratchpad, "--scratchpad"),
     )
 

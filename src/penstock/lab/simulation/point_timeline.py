@@ -18,7 +18,7 @@ from penstock.lab.simulation.memory.levels_time import play_levels
 from penstock.lab.simulation.play import Ready, level_loads
 from penstock.lab.simulation.question import Point
 from penstock.lab.simulation.timelines import simulated_timeline
-from penstock.scheme.machines import Inside, Machine
+from penstock.scheme.machines import InsideModel, Machine
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Cache, ForcedHitRatio
@@ -37,7 +37,7 @@ def point_timeline(
     Raises: UsageError: the mode, or the partition, puts no operation at a time; an operation has no price.
     """
     refuse(ready.priced.unpriced, "--timeline puts each operation at its time")
-    if machine.inside is Inside.SCHEDULE:
+    if machine.inside is InsideModel.SCHEDULE:
         return kernel_timeline(trace, machine, key_form=key_form, max_events=max_events)
     if point.mode == "bound":
         raise UsageError(

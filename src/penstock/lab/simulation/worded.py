@@ -30,7 +30,7 @@ from penstock.lab.simulation.question import (
     parse_prefetch,
 )
 from penstock.lab.simulation.words import OF_HOSTS, WORDS, Spelling, Words, check_together, check_used
-from penstock.scheme.machines import Inside, Machine, Network, load_machines, load_tiers, machine_names
+from penstock.scheme.machines import InsideModel, Machine, Network, load_machines, load_tiers, machine_names
 from penstock.scheme.machines.networks import load_networks, network_names
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.caches import ForcedHitRatio, SizedCache
@@ -144,8 +144,8 @@ def question_in(words: Words, clusters: Sequence[Cluster | RefusedPoints], spell
 
     Raises: as `worded_question`.
     """
-    inside = Inside(one_of("inside of operations", words.inside, [choice.value for choice in Inside]))
-    if inside is Inside.SCHEDULE and clusters:
+    inside = InsideModel(one_of("inside of operations", words.inside, [choice.value for choice in InsideModel]))
+    if inside is InsideModel.SCHEDULE and clusters:
         raise UsageError(
             f"{spelling.give('inside', inside.value)} schedules the operations of one host: leave "
             f"{spelling('hosts')} and {spelling('network')} out, or {spelling('inside')}"

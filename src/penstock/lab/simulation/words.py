@@ -239,7 +239,7 @@ class Words:
     inside: str = _word(
         "units", _MACHINE,
         "Time of an operation: units (the slowest one binds), or schedule (its kernels on the units, limb by limb).",
-        "MODEL", registry="scheme.machines:Inside", strict=True,
+        "MODEL", registry="scheme.machines:InsideModel", strict=True,
         refused={"key": "no column of a sweep tells points of two models apart"},
     )
     compare_policies: bool = _word(

@@ -85,7 +85,7 @@ class NumberSum:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChebyshevSeries:
     """A Chebyshev series over an interval, as one call of the library; c_0 counts half."""
 
     coefficients: tuple[float, ...]
@@ -110,14 +110,16 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class DatabaseBlock:
     """A block of an encrypted database: of each of d coordinates, a polynomial of whole numbers, one a record."""
 
     source: Callable[[], Values] | None
     """Makes (d, records); readings without values never ask."""
 
 
-How = Block | Manner | Monomial | Whole | WeightedSum | PlainSum | NumberSum | Series | Powers | Period
+Composite = ChebyshevSeries | Powers | Period
+"""What one composite computes."""
+How = DatabaseBlock | Manner | Monomial | Whole | WeightedSum | PlainSum | NumberSum | Composite
 
 
 class Call(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from penstock.program.evaluator.abreast import Bundle, Circuit, levelled, members_of, side_by_side
 from penstock.program.evaluator.arguments import chebyshev_of, operands_of, period_of, powers_of
-from penstock.program.evaluator.call import Call, Cipher, Period, Powers, Series
+from penstock.program.evaluator.call import Call, ChebyshevSeries, Cipher, Composite, Period, Powers
 from penstock.program.evaluator.circuit_evaluator import CircuitEvaluator
 from penstock.program.evaluator.circuits.bootstrap import (
     bootstrap_circuit,
@@ -56,7 +56,7 @@ class CompositeEvaluator(RowWriter):
             made: Cipher = chebyshev_circuit(ev, c, series, lower, upper)
             return made
 
-        return self._composite(OpKind.CHEBYSHEV, "chebyshev", a, circuit, Series(tuple(series), lower, upper))
+        return self._composite(OpKind.CHEBYSHEV, "chebyshev", a, circuit, ChebyshevSeries(tuple(series), lower, upper))
 
     def polynomial(self, a: Cipher, coefficients: Sequence[float]) -> Cipher:
         powers, a = powers_of(coefficients), relinearized("polynomial", a)
@@ -68,7 +68,7 @@ class CompositeEvaluator(RowWriter):
 
         return self._composite(OpKind.COMPOSITE, "polynomial", a, circuit, Powers(powers))
 
-    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Composite) -> Cipher:
         with self.builder.open_scope(name, modelled=True):
             own = [Cipher(member.object_id, member.state) for member in members_of(a)]
             operand = Bundle.of(own) if isinstance(a, Bundle) else own[0]
@@ -76,7 +76,7 @@ class CompositeEvaluator(RowWriter):
             results = [self._called(kind, *pair, how) for pair in zip(members_of(a), members_of(modelled), strict=True)]
         return Bundle.of(results) if isinstance(a, Bundle) else results[0]
 
-    def _called(self, kind: OpKind, a: Cipher, modelled: Cipher, how: Series | Powers | Period) -> Cipher:
+    def _called(self, kind: OpKind, a: Cipher, modelled: Cipher, how: Composite) -> Cipher:
         """The composite's own row, after those inside it."""
         done = self.execute(Call(kind, [a], modelled.state, how=how))
         self.write_row(kind, [a], modelled.object_id, done, a.state.limbs, origin=ORIGIN_COMPOSITE)
@@ -99,6 +99,6 @@ class ExpandingEvaluator(AbreastEvaluator):
     def _model(self) -> CircuitEvaluator:
         return self
 
-    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Composite) -> Cipher:
         with self.builder.open_scope(name, modelled=True):
             return circuit(side_by_side(self, a), a)

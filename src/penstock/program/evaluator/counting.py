@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from penstock.program.evaluator.abreast import Bundle, Circuit, members_of, side_by_side
 from penstock.program.evaluator.arguments import each_of
-from penstock.program.evaluator.call import Cipher, Period, Powers, Series
+from penstock.program.evaluator.call import Cipher, Composite, Period
 from penstock.program.evaluator.protocol import Plain, Values, Weight, name_of, padded
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
@@ -332,7 +332,7 @@ class CountingEvaluator(_Counting):
         return None if total is None or total.rule.state != product.rule.state else (product, total)
 
     # Composites.
-    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Composite) -> Cipher:
         known = self._known_series if kind is OpKind.CHEBYSHEV else self._known
         expansion = known.get((how, _code(a)))
         if expansion is None:
@@ -380,7 +380,7 @@ def _by_limbs(plaintexts: Iterable[tuple[Hashable, int]], others: Mapping[int, i
     return dict(sorted(counts.items()))
 
 
-def _expand(params: CkksParameters, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> _Expansion:
+def _expand(params: CkksParameters, a: Cipher, circuit: Circuit, how: Composite) -> _Expansion:
     builder = TallyBuilder(params)
     own = [Cipher(builder.ciphertext(a.state.limbs, a.polynomials), a.state, a.polynomials) for _ in members_of(a)]
     counting = _Counting(params, builder)

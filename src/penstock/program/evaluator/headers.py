@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.program.evaluator.abreast import Circuit
-from penstock.program.evaluator.call import Cipher, Executed, Period, Powers, Series, WeightedSum
+from penstock.program.evaluator.call import Cipher, Composite, Executed, WeightedSum
 from penstock.program.evaluator.composites import ExpandingEvaluator
 from penstock.program.evaluator.noisy import Noisy, NoisyEvaluator, Variance
 from penstock.program.evaluator.protocol import Plain, Values
@@ -62,7 +62,7 @@ class HeadersEvaluator(NoisyEvaluator):
         )
         return np.zeros(self.params.slots), Executed(a.state)
 
-    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Composite) -> Cipher:
         return ExpandingEvaluator._composite(self, kind, name, a, circuit, how)
 
     def _with_plain(self, kind: OpKind, a: Cipher, plain: Plain, predicted: ScaleState) -> Noisy:

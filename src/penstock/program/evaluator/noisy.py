@@ -20,16 +20,14 @@ import numpy as np
 from penstock.errors import ParamsError
 from penstock.program.evaluator.abreast import Bundle, Circuit, members_of
 from penstock.program.evaluator.call import (
-    Block,
     Call,
     Cipher,
+    Composite,
+    DatabaseBlock,
     Executed,
     Manner,
     Monomial,
-    Period,
-    Powers,
     Refresh,
-    Series,
     WeightedSum,
     Whole,
 )
@@ -88,7 +86,7 @@ class Noisy:
 
 
 @dataclass(slots=True)
-class _Run:
+class _SharedNoise:
     """What an evaluator shares with its siblings: one secret, one source of noise."""
 
     weight: float
@@ -136,7 +134,7 @@ class NoisyEvaluator(ExpandingEvaluator):
             )
         self.model = NoiseModel(params)
         self._random = np.random.default_rng(seed)
-        self.run = _Run(self.model.secret_weight, self._random)
+        self.run = _SharedNoise(self.model.secret_weight, self._random)
         self._top, self._exact_ratio, self._own_client = params, exact_ratio, own_client
 
     # Client side.
@@ -199,7 +197,7 @@ class NoisyEvaluator(ExpandingEvaluator):
         limbs = a.state.limbs
         return (limbs - 1, self._rescaled(a.value, limbs)) if a.state.degree == 2 and limbs > 1 else (limbs, a.value)
 
-    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Composite) -> Cipher:
         result = super()._composite(kind, name, a, circuit, how)
         folded = [self._folded(member) for member in members_of(result)]
         return Bundle.of(folded) if isinstance(result, Bundle) else folded[0]
@@ -549,7 +547,7 @@ def _from_small(ev: NoisyEvaluator, call: Call, a: Values) -> Noisy:
 
 def _numbers(call: Call) -> Values:
     """The values that a call brings with it."""
-    assert isinstance(call.how, Block)
+    assert isinstance(call.how, DatabaseBlock)
     assert call.how.source is not None
     return call.how.source()
 

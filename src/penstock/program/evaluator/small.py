@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from penstock.errors import PenstockError
-from penstock.program.evaluator.call import Block, Call, Cipher, Executed
+from penstock.program.evaluator.call import Call, Cipher, DatabaseBlock, Executed
 from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.rows import RowWriter
 from penstock.program.evaluator.scaling import ScaleState
@@ -30,13 +30,13 @@ class SmallSteps(RowWriter):
     def small_ciphertext(self, coefficients: Callable[[], Values], *, name: str | None = None) -> Cipher:
         """A ciphertext that its owner encrypted: whole numbers, (n,) or shorter, by a function that makes them."""
         self._check_small()
-        value = self.execute(Call(OpKind.ENCRYPT, [], _ONE_LIMB, how=Block(coefficients))).value
+        value = self.execute(Call(OpKind.ENCRYPT, [], _ONE_LIMB, how=DatabaseBlock(coefficients))).value
         return Cipher(self.builder.small(2, name), _ONE_LIMB, value=value)
 
     def stored_ciphertext(self, values: Callable[[], Values], limbs: int, *, name: str | None = None) -> Cipher:
         """A ciphertext of the large ring that its owner stored before: `values`, (slots,), complex if need be."""
         state = ScaleState(limbs, 1)
-        value = self.execute(Call(OpKind.ENCRYPT, [], state, how=Block(values))).value
+        value = self.execute(Call(OpKind.ENCRYPT, [], state, how=DatabaseBlock(values))).value
         return Cipher(self.builder.ciphertext(limbs, name=name), state, value=value)
 
     def expand_small(self, a: Cipher, count: int) -> Cipher:
@@ -56,7 +56,7 @@ class SmallSteps(RowWriter):
         Args:   block: makes the block's whole numbers, (count, records). Half of each ciphertext is made of a seed.
         """
         stored = Cipher(self.builder.stored(count, name), _ONE_LIMB)
-        return self._small_row(OpKind.INNER_PRODUCTS, [vector, stored], self.builder.small(3), how=Block(block))
+        return self._small_row(OpKind.INNER_PRODUCTS, [vector, stored], self.builder.small(3), how=DatabaseBlock(block))
 
     def pack_small(self, parts: Sequence[Cipher]) -> Cipher:
         """Up to N/n small ciphertexts in one: coefficient i of part t is coefficient i N/n + t."""
@@ -85,7 +85,7 @@ class SmallSteps(RowWriter):
         output: int,
         *,
         key: str | None = None,
-        how: Block | None = None,
+        how: DatabaseBlock | None = None,
         polynomials: int = 2,
     ) -> Cipher:
         self._check_small()

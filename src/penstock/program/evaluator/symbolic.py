@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.program.evaluator.abreast import Bundle, Circuit
 from penstock.program.evaluator.arguments import factor_of
-from penstock.program.evaluator.call import Call, Cipher, Executed, Period, Powers, Refresh, Series
+from penstock.program.evaluator.call import Call, Cipher, Composite, Executed, Refresh
 from penstock.program.evaluator.circuit_evaluator import CircuitEvaluator
 from penstock.program.evaluator.composites import AbreastEvaluator
 from penstock.program.evaluator.protocol import Values
@@ -60,7 +60,7 @@ class SymbolicEvaluator(AbreastEvaluator):
     def _model(self) -> CircuitEvaluator:
         return SymbolicEvaluator(self.params, self.builder)
 
-    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Series | Powers | Period) -> Cipher:
+    def _composite(self, kind: OpKind, name: str, a: Cipher, circuit: Circuit, how: Composite) -> Cipher:
         if self._kept_rows is None or isinstance(a, Bundle) or self.builder.on_add is not None:
             return super()._composite(kind, name, a, circuit, how)
         key = kind, name, how, a.state, a.polynomials

@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.circuits.openfhe.division import Coefficients, degree_of
-from penstock.program.evaluator.circuits.openfhe.series import Series
+from penstock.program.evaluator.circuits.openfhe.series import SeriesCircuit
 from penstock.program.evaluator.rows import MULTIPLICATIONS
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
@@ -103,7 +103,7 @@ class UnfoldedEvaluator(SymbolicEvaluator):
 
 
 @dataclass(slots=True)
-class OlderSeries(Series):
+class OlderSeries(SeriesCircuit):
     """OpenFHE 1.2.4's Chebyshev series under automatic scaling: a weighted sum rescales the powers themselves.
 
     `EvalLinearWSumMutable` brings the powers that it sums to one level in place, so only the first sum of a series pays

@@ -21,7 +21,7 @@ from penstock.base.system import remedy
 from penstock.base.system.limits import shortage
 from penstock.base.types import Row
 from penstock.errors import CapabilityMissing, EvaluationRefused, ParamsError, PenstockError
-from penstock.program.evaluator.call import Call, Cipher, Executed, Manner, Period, Powers, Series
+from penstock.program.evaluator.call import Call, ChebyshevSeries, Cipher, Executed, Manner, Period, Powers
 from penstock.program.evaluator.circuit_evaluator import CircuitEvaluator
 from penstock.program.evaluator.circuits.bootstrap import slots_in
 from penstock.program.evaluator.composites import CompositeEvaluator
@@ -363,7 +363,7 @@ class OpenFheEvaluator(CompositeEvaluator):
             if self._paged is not None:
                 self._paged.register_bootstrap()
             return self._timed(self._bootstrap, a, how.slots, predicted.limbs)
-        if isinstance(how, Series):
+        if isinstance(how, ChebyshevSeries):
             return self._timed(cc.EvalChebyshevSeries, a, list(how.coefficients), how.lower, how.upper)
         if isinstance(how, Powers):
             return self._timed(cc.EvalPoly, a, list(how.coefficients))

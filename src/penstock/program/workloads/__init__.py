@@ -54,7 +54,7 @@ def _modules() -> dict[str, str]:
     return dict(sorted(modules.items()))
 
 
-class Kind(str, Enum):
+class ProgramKind(str, Enum):
     """The kinds of programs that a user may name."""
 
     WORKLOAD = "workload"
@@ -65,17 +65,17 @@ class Kind(str, Enum):
     """A recorded trace: operations at one parameter set, without values."""
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> ProgramKind:
     """What the name of a program stands for, everywhere in penstock.
 
     >>> [kind_of(name).value for name in ("resnet20", "score.py", "model.pkg", "runs/mine/trace.parquet")]
     ['workload', 'program', 'package', 'trace']
     """
     if own.is_own(name):
-        return Kind.PROGRAM
+        return ProgramKind.PROGRAM
     if packaged.is_package(name):
-        return Kind.PACKAGE
-    return Kind.TRACE if is_trace_file(name) else Kind.WORKLOAD
+        return ProgramKind.PACKAGE
+    return ProgramKind.TRACE if is_trace_file(name) else ProgramKind.WORKLOAD
 
 
 def valued(name: str, verb: str = "") -> str:
@@ -83,7 +83,7 @@ def valued(name: str, verb: str = "") -> str:
 
     Raises: UsageError: a trace, which has operations and no values.
     """
-    if kind_of(name) is Kind.TRACE:
+    if kind_of(name) is ProgramKind.TRACE:
         asks = f"{verb}: " if verb else ""
         raise UsageError(
             f"{asks}{name} is a trace, made at one chain, of operations without values: name the workload, the .py "

@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits import convolution
-from penstock.program.evaluator.circuits.convolution import Layout
+from penstock.program.evaluator.circuits.convolution import ImageLayout
 from penstock.program.evaluator.circuits.sums import fold
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads import Check
@@ -53,7 +53,7 @@ ACCELERATOR_SIZE = "full"
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class ConvNet:
     """Weights of the three layers."""
 
     weights: tuple[Floats, Floats]
@@ -64,7 +64,7 @@ class Network:
     linear_bias: Floats
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Floats], where: str, images: Floats | None = None) -> Network:
+    def from_arrays(cls, arrays: Mapping[str, Floats], where: str, images: Floats | None = None) -> ConvNet:
         """The network from arrays named as PyTorch names them (conv1, conv2, linear); `images` are not needed.
 
         Raises: UsageError: an array is missing or of another shape.
@@ -112,15 +112,15 @@ class Data:
     image: Floats
     """(3, side, side) in [0, 1]."""
     label: int
-    network: Network
+    network: ConvNet
     description: str = ""
 
 
 @lru_cache(maxsize=4)
-def stored_network(name: str) -> Network:
+def stored_network(name: str) -> ConvNet:
     """The committed weights of this name."""
     path = networks.WEIGHTS / f"{name}.npz"
-    return Network.from_arrays(networks.read_weights(path), str(path))
+    return ConvNet.from_arrays(networks.read_weights(path), str(path))
 
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
@@ -134,7 +134,7 @@ def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     else:
         images = networks.read_cifar10(path, size.side)
         weights = networks.weights_beside(path)
-        network = Network.from_arrays(networks.read_weights(weights), str(weights))
+        network = ConvNet.from_arrays(networks.read_weights(weights), str(weights))
         if network.linear.shape[-1] != size.side // POOL**2:
             raise UsageError(
                 f"{weights}: 'linear.weight' is for images of {network.linear.shape[-1] * POOL**2} pixels a side; "
@@ -147,7 +147,7 @@ def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
 def blank(size: Size, slots: int) -> Data:
     """The same shapes without values."""
     pooled = size.side // POOL**2
-    network = Network(
+    network = ConvNet(
         (np.zeros((CHANNELS, networks.COLOURS, 3, 3)), np.zeros((CHANNELS, CHANNELS, 3, 3))),
         (np.zeros(CHANNELS), np.zeros(CHANNELS)),
         np.zeros((networks.CLASSES, CHANNELS, pooled, pooled)),
@@ -159,7 +159,7 @@ def blank(size: Size, slots: int) -> Data:
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The logits, (10,)."""
     net = data.network
-    layout = Layout(CHANNELS, size.side, ev.params.slots)
+    layout = ImageLayout(CHANNELS, size.side, ev.params.slots)
     with ev.scope("input"):
         image = np.zeros((CHANNELS, size.side, size.side))
         image[: networks.COLOURS] = networks.normalized(data.image)
@@ -177,7 +177,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
             a = ev.rescale(ev.square(a))
         with ev.scope("pool"):
             a = fold(ev, fold(ev, a, POOL, layout.gap), POOL, layout.gap * layout.grid)
-            layout = Layout(CHANNELS, layout.side // POOL, layout.slots, layout.gap * POOL)
+            layout = ImageLayout(CHANNELS, layout.side // POOL, layout.slots, layout.gap * POOL)
     with ev.scope("output"):
         a, at = _linear(ev, a, layout, net.linear / POOL**2)
         bias = np.zeros(layout.slots)
@@ -186,7 +186,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
         return decrypted[at]
 
 
-def _linear(ev: Evaluator, a: Ciphertext, layout: Layout, weight: Floats) -> tuple[Ciphertext, list[int]]:
+def _linear(ev: Evaluator, a: Ciphertext, layout: ImageLayout, weight: Floats) -> tuple[Ciphertext, list[int]]:
     """A product with the outputs, and the slot of each. Takes one level."""
     at = [o // layout.gap * layout.grid + o % layout.gap for o in range(len(weight))]
 

@@ -37,7 +37,7 @@ _DERIVED_KEPT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PackageInputs:
     """Inputs of a package, by name."""
 
     inputs: dict[str, Values]
@@ -90,21 +90,21 @@ def workload_of(package: Package, path: Path) -> ModuleType:
     def at(params: CkksParameters) -> Package:
         return derive(package, params)
 
-    def data(size: object, slots: int, seed: int, path: Path | None = None) -> Given:
+    def data(size: object, slots: int, seed: int, path: Path | None = None) -> PackageInputs:
         return drawn(package, seed) if path is None else read_inputs(package, [str(path)])
 
-    def blank(size: object, slots: int) -> Given:
-        return Given({an_input.name: np.zeros(an_input.length) for an_input in package.inputs})
+    def blank(size: object, slots: int) -> PackageInputs:
+        return PackageInputs({an_input.name: np.zeros(an_input.length) for an_input in package.inputs})
 
     def joined(vectors: Mapping[str, Values]) -> Values:
         return np.concatenate([np.zeros(0), *(vectors[output.name] for output in package.outputs)])
 
-    def program(ev: Evaluator, data: Given, size: object) -> Values:
+    def program(ev: Evaluator, data: PackageInputs, size: object) -> Values:
         return joined(run_package(ev, at(ev.params), data.inputs))
 
-    def given(inputs: Mapping[str, npt.ArrayLike]) -> Given:
+    def given(inputs: Mapping[str, npt.ArrayLike]) -> PackageInputs:
         named = {name: np.asarray(values) for name, values in inputs.items()}
-        return Given(checked_inputs(package, named), "inputs of the user's")
+        return PackageInputs(checked_inputs(package, named), "inputs of the user's")
 
     def outputs(values: Values) -> dict[str, Values]:
         ends = np.cumsum([output.length for output in package.outputs])
@@ -130,14 +130,14 @@ def _real(values: Values) -> Values:
     return values.real if values.dtype.kind == "c" and not np.any(values.imag) else values
 
 
-def _comparison(clear: Values, got: Values, data: Given, size: object) -> Check:
+def _comparison(clear: Values, got: Values, data: PackageInputs, size: object) -> Check:
     """Each value of each output, as `TOLERANCE` says."""
     error = float(np.max(np.abs(np.asarray(clear) - np.asarray(got)), initial=0.0))
     bound = TOLERANCE * max(1.0, float(np.max(np.abs(clear), initial=0.0)))
     return Check.of({f"outputs differ by at most {bound:g}": error <= bound}, error, bound)
 
 
-def drawn(package: Package, seed: int) -> Given:
+def drawn(package: Package, seed: int) -> PackageInputs:
     """Inputs from [-1, 1], by the seed."""
     rng = np.random.default_rng(seed)
 
@@ -145,10 +145,12 @@ def drawn(package: Package, seed: int) -> Given:
         real = rng.uniform(-1.0, 1.0, an_input.length)
         return real + 1j * rng.uniform(-1.0, 1.0, an_input.length) if an_input.is_complex else real
 
-    return Given({an_input.name: vector(an_input) for an_input in package.inputs}, f"drawn from [-1, 1], seed {seed}")
+    return PackageInputs(
+        {an_input.name: vector(an_input) for an_input in package.inputs}, f"drawn from [-1, 1], seed {seed}"
+    )
 
 
-def read_inputs(package: Package, words: Sequence[str]) -> Given:
+def read_inputs(package: Package, words: Sequence[str]) -> PackageInputs:
     """Inputs from files: `x.npy`, `name=x.npy` for each of several, or one file of several vectors by name.
 
     Raises: UsageError: a missing, unknown or doubled input, another shape, or a file that holds no vectors.
@@ -170,7 +172,9 @@ def read_inputs(package: Package, words: Sequence[str]) -> Given:
             if key in vectors:
                 raise UsageError(f"input '{key}' is given twice: by {path} too")
             vectors[key] = values
-    return Given(checked_inputs(package, vectors), f"from {', '.join(Path(_named(w, names)[1]).name for w in words)}")
+    return PackageInputs(
+        checked_inputs(package, vectors), f"from {', '.join(Path(_named(w, names)[1]).name for w in words)}"
+    )
 
 
 def _named(word: str, names: Sequence[str]) -> tuple[str | None, str]:

@@ -19,7 +19,7 @@ import numpy as np
 from penstock.base.types import Ints
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits import convolution
-from penstock.program.evaluator.circuits.convolution import Layout
+from penstock.program.evaluator.circuits.convolution import ImageLayout
 from penstock.program.evaluator.placement import Chain
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values, chebyshev_coefficients
 from penstock.program.workloads import Check
@@ -65,7 +65,7 @@ ACCELERATOR_SIZE = "full"
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class ResNet20:
     """Weights with batch normalization folded in."""
 
     weights: tuple[Floats, ...]
@@ -78,7 +78,7 @@ class Network:
     """(19,) half-width of the interval of each activation."""
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Floats], where: str, images: Floats | None = None) -> Network:
+    def from_arrays(cls, arrays: Mapping[str, Floats], where: str, images: Floats | None = None) -> ResNet20:
         """The network from arrays named as PyTorch models of it name them (conv1, layer1.0.conv1, …, linear).
 
         Args:   images: training images (n, 3, side, side) in [0, 1], for `bounds` where the arrays have none.
@@ -179,15 +179,15 @@ class Data:
     image: Floats
     """(3, side, side) in [0, 1]."""
     label: int
-    network: Network
+    network: ResNet20
     description: str = ""
 
 
 @lru_cache(maxsize=4)
-def stored_network(name: str) -> Network:
+def stored_network(name: str) -> ResNet20:
     """The committed weights of this name."""
     path = networks.WEIGHTS / f"{name}.npz"
-    return Network.from_arrays(networks.read_weights(path), str(path))
+    return ResNet20.from_arrays(networks.read_weights(path), str(path))
 
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
@@ -203,7 +203,7 @@ def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
     else:
         images = networks.read_cifar10(path, size.side)
         weights = networks.weights_beside(path)
-        network = Network.from_arrays(networks.read_weights(weights), str(weights), images.images[:256])
+        network = ResNet20.from_arrays(networks.read_weights(weights), str(weights), images.images[:256])
     index = seed % len(images.labels)
     return Data(images.images[index], int(images.labels[index]), network, f"{images.description}, image {index}")
 
@@ -215,7 +215,7 @@ def blank(size: Size, slots: int) -> Data:
     for width in WIDTHS:
         shapes += [(width, width_in)] + [(width, width)] * (2 * BLOCKS - 1)
         width_in = width
-    network = Network(
+    network = ResNet20(
         tuple(np.zeros((*shape, 3, 3)) for shape in shapes),
         tuple(np.zeros(shape[0]) for shape in shapes),
         np.zeros((networks.CLASSES, WIDTHS[-1])),
@@ -241,7 +241,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     Raises: ParamsError: a part takes more levels than bootstrapping leaves.
     """
     net = data.network
-    layout = Layout(WIDTHS[0], size.side, ev.params.slots)
+    layout = ImageLayout(WIDTHS[0], size.side, ev.params.slots)
     chain = Chain(ev, blocks())
     with ev.scope("input"):
         image = np.zeros((layout.channels, size.side, size.side))
@@ -274,14 +274,21 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
 
 
 def _block(
-    ev: Evaluator, a: Ciphertext, layout: Layout, order: Ints, net: Network, layer: int, halved: bool, chain: Chain
-) -> tuple[Ciphertext, Layout, Ints]:
+    ev: Evaluator,
+    a: Ciphertext,
+    layout: ImageLayout,
+    order: Ints,
+    net: ResNet20,
+    layer: int,
+    halved: bool,
+    chain: Chain,
+) -> tuple[Ciphertext, ImageLayout, Ints]:
     """Two convolutions and the shortcut round them. `order[i]` is the network's number of channel i of the layout."""
     before, inner, after = net.bounds[layer - 1 : layer + 2]
     first, second = net.weights[layer] * (before / inner), net.weights[layer + 1] * (inner / after)
     biases = net.biases[layer] / inner, net.biases[layer + 1] / after
     if halved:
-        wide, wide_order = Layout(2 * layout.channels, layout.side // 2, layout.slots), _wider(order)
+        wide, wide_order = ImageLayout(2 * layout.channels, layout.side // 2, layout.slots), _wider(order)
         with ev.scope("convolution"):
             shifted = convolution.neighbours(ev, a, layout)
             halves = [
@@ -314,7 +321,7 @@ def _wider(order: Ints) -> Ints:
     return wider
 
 
-def _convolution(ev: Evaluator, a: Ciphertext, layout: Layout, weight: Floats, bias: Floats) -> Ciphertext:
+def _convolution(ev: Evaluator, a: Ciphertext, layout: ImageLayout, weight: Floats, bias: Floats) -> Ciphertext:
     with ev.scope("convolution"):
         product = ev.rescale(convolution.convolve(ev, convolution.neighbours(ev, a, layout), layout, weight))
         return ev.add(product, convolution.biases(ev, layout, bias))

@@ -25,7 +25,7 @@ from penstock.program.workloads import Check, resnet20
 from penstock.program.workloads.parts import networks
 from penstock.program.workloads.parts.activations import Activation, activation
 from penstock.program.workloads.parts.networks import Floats
-from penstock.program.workloads.resnet20 import BLOCKS, WIDTHS, Data, Network, blank, data
+from penstock.program.workloads.resnet20 import BLOCKS, WIDTHS, Data, ResNet20, blank, data
 
 __all__ = ["blank", "check", "data", "program"]
 
@@ -61,13 +61,13 @@ def blocks(relu: Activation) -> list[int]:
 
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The logits, (10,). A ciphertext of layer i holds its values over `bounds[i]`."""
-    return _Run(ev, data.network, size).logits(data.image)
+    return _Inference(ev, data.network, size).logits(data.image)
 
 
-class _Run:
+class _Inference:
     """One inference."""
 
-    def __init__(self, ev: Evaluator, net: Network, size: Size) -> None:
+    def __init__(self, ev: Evaluator, net: ResNet20, size: Size) -> None:
         self.ev, self.net, self.size = ev, net, size
         self.relu = activation(size.activation)
         self.chain = Chain(ev, blocks(self.relu))

@@ -29,7 +29,7 @@ from penstock.program.evaluator.circuits.minimax import CompositeSign
 from penstock.program.evaluator.placement import Chain, start_levels
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain
 from penstock.program.workloads import Check, sorting
-from penstock.program.workloads.parts.sorting_network import Step, check_count, members, num_steps, steps
+from penstock.program.workloads.parts.sorting_network import SortingStep, check_count, members, num_steps, steps
 from penstock.program.workloads.sorting import Data, blank, data, sign_of
 
 Floats = npt.NDArray[np.float64]
@@ -125,7 +125,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
 class _Sorter:
     """One step: every group is sorted, in every copy."""
 
-    def __init__(self, ev: Evaluator, step: Step, copy: int, number: int) -> None:
+    def __init__(self, ev: Evaluator, step: SortingStep, copy: int, number: int) -> None:
         self.ev, self.step, self.copy, self.number = ev, step, copy, number
         self.ways, self.distance, self.copies = step.ways, step.distance, num_copies(step.ways)
 
@@ -228,7 +228,7 @@ class _Sorter:
         return self.ev.encode(make, name=f"{name} {self.number}")
 
 
-def _mask(step: Step, copy: int, slots: int, name: str) -> Floats:
+def _mask(step: SortingStep, copy: int, slots: int, name: str) -> Floats:
     """(slots,) the factor or summand of a step, by its name: zero outside of its copy."""
     word, *numbers = name.split()
     j, ways = int(numbers[0]) if numbers else 0, step.ways

@@ -15,7 +15,7 @@ from penstock.scheme.machines.catalogue import (
 from penstock.scheme.machines.figure import Evidence, Figure
 from penstock.scheme.machines.missing import assumptions
 from penstock.scheme.machines.networks import STUDY_NETWORKS, Network, load_network, load_networks, network_names
-from penstock.scheme.machines.schema import Cost, FitError, FitReport, Inside, Machine, Overlap, Tier, assumed
+from penstock.scheme.machines.schema import Cost, FitError, FitReport, InsideModel, Machine, Overlap, Tier, assumed
 
 __all__ = [
     "FITTED_MACHINE",
@@ -26,7 +26,7 @@ __all__ = [
     "Figure",
     "FitError",
     "FitReport",
-    "Inside",
+    "InsideModel",
     "Machine",
     "Network",
     "Overlap",

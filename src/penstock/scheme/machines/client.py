@@ -21,7 +21,7 @@ ENCODE, ENCRYPT, DECRYPT = "encode", "encrypt", "decrypt"
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class TaskTerm:
     """A part of a task: how many of its measure there are at (set, limbs, threads)."""
 
     measure: str
@@ -65,25 +65,25 @@ def _shared(amount: Callable[[CkksParameters, int], float]) -> Callable[[CkksPar
     return lambda params, limbs, threads: amount(params, limbs) * (1 - 1 / threads)
 
 
-TERMS: Mapping[str, Mapping[str, Term]] = {
+TERMS: Mapping[str, Mapping[str, TaskTerm]] = {
     ENCODE: {
-        "slots": Term("butterfly", _butterflies),
-        "coefficients": Term("coeff", _filled),
-        "residues": Term("coeff", _residues),
-        "residues_shared": Term("coeff", _residues_shared),
+        "slots": TaskTerm("butterfly", _butterflies),
+        "coefficients": TaskTerm("coeff", _filled),
+        "residues": TaskTerm("coeff", _residues),
+        "residues_shared": TaskTerm("coeff", _residues_shared),
     },
     ENCRYPT: {
-        "sampling": Term("coeff", _coefficients),
-        "residues": Term("coeff", _residues),
-        "residues_shared": Term("coeff", _residues_shared),
+        "sampling": TaskTerm("coeff", _coefficients),
+        "residues": TaskTerm("coeff", _residues),
+        "residues_shared": TaskTerm("coeff", _residues_shared),
     },
     DECRYPT: {
-        "slots": Term("butterfly", _butterflies),
-        "coefficients": Term("coeff", _filled),
-        "integers": Term("coeff", _divided(_integers)),
-        "integers_shared": Term("coeff", _shared(_integers)),
-        "summands": Term("summand", _divided(_summands)),
-        "summands_shared": Term("summand", _shared(_summands)),
+        "slots": TaskTerm("butterfly", _butterflies),
+        "coefficients": TaskTerm("coeff", _filled),
+        "integers": TaskTerm("coeff", _divided(_integers)),
+        "integers_shared": TaskTerm("coeff", _shared(_integers)),
+        "summands": TaskTerm("summand", _divided(_summands)),
+        "summands_shared": TaskTerm("summand", _shared(_summands)),
     },
 }
 """Task -> its terms besides kernel work. `integers` and `summands` belong to the interpolation, which threads divide.

@@ -36,7 +36,7 @@ class ClientPlaceSpec(RecordSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientPlace:
+class ClientSite:
     """A checked place."""
 
     name: str
@@ -71,7 +71,7 @@ class ClientPlace:
         return stated(self, ("encrypt", "decrypt", "power", "line", "latency", "line_energy"))
 
 
-def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientPlace:
+def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientSite:
     """The place of that name, or in that TOML file.
 
     Raises: UnknownName: no such place; MachineError: the file breaks a rule; FileError: the file cannot be read.
@@ -79,14 +79,14 @@ def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientPlace:
     return named_or_file(name_or_path, "client", client_places, _checked)
 
 
-def _checked(written: RowView | Path, where: str) -> ClientPlace:
+def _checked(written: RowView | Path, where: str) -> ClientSite:
     """The checked place; `where` names the file in messages.
 
     Raises: MachineError: an empty name, a value without a unit or a source, negative or zero, an unknown kind.
     """
     spec = parse_spec(ClientPlaceSpec, written, where, "a client file")
     check_name(spec.name, where, "client")
-    return ClientPlace(
+    return ClientSite(
         name=spec.name,
         title=spec.title,
         encrypt=figure(spec.encrypt, where, "encrypt", LIMB_UNITS, positive=True),
@@ -99,6 +99,6 @@ def _checked(written: RowView | Path, where: str) -> ClientPlace:
 
 
 @lru_cache(maxsize=1)
-def client_places() -> dict[str, ClientPlace]:
+def client_places() -> dict[str, ClientSite]:
     """The places that come with penstock."""
     return shipped("clients", "client", _checked)

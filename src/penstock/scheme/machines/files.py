@@ -18,13 +18,13 @@ from penstock.scheme.machines.figure import Evidence, Figure
 from penstock.scheme.machines.records import FigureSpec
 
 
-class _Named(Protocol):
+class _WithName(Protocol):
     @property
     def name(self) -> str: ...
 
 
 Model = TypeVar("Model", bound=BaseModel)
-Named = TypeVar("Named", bound=_Named)
+Named = TypeVar("Named", bound=_WithName)
 Choice = TypeVar("Choice", bound=Enum)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.scheme.machines.calibration import FACTORS
 from penstock.scheme.machines.figure import Evidence
 from penstock.scheme.machines.networks import Network
-from penstock.scheme.machines.schema import Inside, Machine, Overlap, Tier, assumed
+from penstock.scheme.machines.schema import InsideModel, Machine, Overlap, Tier, assumed
 from penstock.scheme.machines.transferred import donor_utilisation
 from penstock.scheme.work.units import ARITHMETIC
 
@@ -103,7 +103,7 @@ def assumptions(machine: Machine) -> list[dict[str, str]]:
     are one of them. A missing value has the kind `missing`; its `value` is taken instead. The assumed utilisation of a
     machine that states none is among the assumed ones.
     """
-    scheduled = machine.inside is Inside.SCHEDULE
+    scheduled = machine.inside is InsideModel.SCHEDULE
     unused = (f"{FACTORS}.", "utilisation" if scheduled else "datapath.")
     priced = ((path, figure) for path, figure in machine.figures() if not path.startswith(unused))
     rows = assumed("machine", machine.name, priced)

@@ -52,7 +52,7 @@ class Overlap(Word):
     """One kernel after another: times add up."""
 
 
-class Inside(Word):
+class InsideModel(Word):
     """The model of the time of one operation on a machine."""
 
     UNITS = "units"
@@ -142,7 +142,7 @@ class Machine:
     calibrated: Calibration | None = None
     """The factors of kinds of operations on their kernel work; not in `price`, which sees the work only: `factor`."""
     fit: FitReport | None = None
-    inside: Inside = Inside.UNITS
+    inside: InsideModel = InsideModel.UNITS
     """What a program's operations take; not in its file, and not in `price`."""
     _seconds: Mapping[str, float] = field(init=False, repr=False, compare=False)
 
@@ -164,7 +164,7 @@ class Machine:
         """What makes its times at a parameter set less than they seem, with the remedy."""
         remarks = []
         share = self.utilisation
-        if self.inside is Inside.SCHEDULE:
+        if self.inside is InsideModel.SCHEDULE:
             return tuple(self._warnings_of_schedules())
         if share is not None and self.is_uncalibrated:
             # Launches and latencies of a GPU do not scale with it.
@@ -197,7 +197,7 @@ class Machine:
     @property
     def is_uncalibrated(self) -> bool:
         """Whether the share of its rates that it reaches is assumed: no published run of it was used."""
-        if self.inside is Inside.SCHEDULE:
+        if self.inside is InsideModel.SCHEDULE:
             return self.datapath.efficiency is None or self.datapath.efficiency.kind is Evidence.ASSUMED
         return self.utilisation is not None and self.utilisation.kind is Evidence.ASSUMED
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.base.types import Floats, Ints, Row
 from penstock.errors import TraceError, check_known
-from penstock.scheme.machines.schema import Inside, Machine
+from penstock.scheme.machines.schema import InsideModel, Machine
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
@@ -266,7 +266,7 @@ def _priced_shapes(
         works.append(work)
         if machine.lacks(work):
             unpriced[shape.kind] = unpriced.get(shape.kind, 0) + int(shapes.counts[i])
-        if machine.inside is Inside.SCHEDULE:
+        if machine.inside is InsideModel.SCHEDULE:
             continue
         cost = machine.price(work, 1.0 if together is None else float(together[i]))
         factor = machine.factor(shape.kind, params.ring_dim, shape.limbs_in)

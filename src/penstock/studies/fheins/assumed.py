@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from penstock.errors import PenstockError
 from penstock.lab.instorage.drive import DriveRates, drive_rates
-from penstock.lab.instorage.machine import Lane, UnitAccelerator, with_options
+from penstock.lab.instorage.machine import LaneWork, UnitAccelerator, with_options
 from penstock.lab.instorage.queries import in_storage, on_host, speedup
 from penstock.lab.instorage.query import Query
 from penstock.scheme.machines.drives import Drive, load_drive
@@ -75,7 +75,7 @@ def _drives(drive: Drive, field: str, figure: Figure) -> Iterator[tuple[str, Dri
 def _accelerators(accelerator: UnitAccelerator, field: str) -> Iterator[tuple[str, UnitAccelerator]]:
     """The same of accelerators. The bits of a slot change the database itself: `sensitivity.pir.*` has them."""
     if field == "lane":
-        yield "word", with_options(accelerator, lane=Lane.WORD)
+        yield "word", with_options(accelerator, lane=LaneWork.WORD)
     elif field == "hoisting":
         yield "results", with_options(accelerator, hoisting=Hoisting.RESULTS)
     elif field in ("clock", "plaintext_transforms"):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.lab.instorage.drive import DriveRates
-from penstock.lab.instorage.machine import Automorphism, Lane, with_options
+from penstock.lab.instorage.machine import Automorphism, LaneWork, with_options
 from penstock.lab.instorage.policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
 from penstock.lab.instorage.queries import Answered, Inside, in_storage, on_host, speedup
 from penstock.lab.instorage.query import Query
@@ -248,7 +248,7 @@ def sensitivity_rows(study: Study) -> Iterator[Row]:
         def against(query: Query, ours: Answered, batch: int, rates: DriveRates = rates) -> float:
             return speedup(ours, on_host(query, rates, study.host, HEADLINE.host, batch=batch))
 
-        for lane in Lane:
+        for lane in LaneWork:
             chosen = with_options(study.accelerator, lane=lane)
             for bits in (8, 16, 32):
                 query = study.pir(slot_bits=bits)

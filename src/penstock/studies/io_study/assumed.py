@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.scheme.machines import Machine, Tier, load_tier
-from penstock.scheme.machines.client_place import ClientPlace
+from penstock.scheme.machines.client_place import ClientSite
 from penstock.scheme.machines.figure import Evidence, Figure
 from penstock.scheme.machines.gpu.model import Gpu
 from penstock.scheme.machines.networks import load_network
@@ -24,7 +24,7 @@ FACTORS = (0.5, 2.0)
 GROUP = "assumed"
 
 
-def assumed_rows(study: Study, place: ClientPlace, prices: PriceList) -> Iterator[dict[str, Any]]:
+def assumed_rows(study: Study, place: ClientSite, prices: PriceList) -> Iterator[dict[str, Any]]:
     """A row for each assumed value and application that it reaches: the factor on its time at half and at twice."""
     for accelerator in ("sharp", "tensorfhe"):
         for program in study.both(accelerator):

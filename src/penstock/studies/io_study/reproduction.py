@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.lab.simulation.memory.locality import RUNTIMES, locality_table
 from penstock.scheme.machines import load_tiers
-from penstock.scheme.machines.client_place import ClientPlace, load_client_place
+from penstock.scheme.machines.client_place import ClientSite, load_client_place
 from penstock.scheme.machines.prices import PriceList, load_prices
 from penstock.studies.io_study import data
 from penstock.studies.io_study.assumed import assumed_rows
@@ -47,7 +47,7 @@ DRAWN = (
 
 
 def rows(
-    study: Study | None = None, *, client: ClientPlace | None = None, prices: PriceList | None = None
+    study: Study | None = None, *, client: ClientSite | None = None, prices: PriceList | None = None
 ) -> list[dict[str, Any]]:
     """The whole study as flat rows, in the order of its sections.
 

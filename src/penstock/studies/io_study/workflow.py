@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.scheme.machines import load_tier
-from penstock.scheme.machines.client_place import ClientPlace
+from penstock.scheme.machines.client_place import ClientSite
 from penstock.studies.io_study import data
 from penstock.studies.io_study.model import FULL, Study, StudyProgram
 from penstock.studies.io_study.rows import row
@@ -34,7 +34,7 @@ class Step:
     says: str
 
 
-def steps(program: StudyProgram, place: ClientPlace, tier: str) -> list[Step]:
+def steps(program: StudyProgram, place: ClientSite, tier: str) -> list[Step]:
     """The steps of one inference or iteration, then the upload of the keys, which is once for a user."""
     params, runs = program.params, program.runs
     sent, answered = (sum(program.client_limbs[kind]) / runs for kind in ("encrypt", "decrypt"))
@@ -81,7 +81,7 @@ def steps(program: StudyProgram, place: ClientPlace, tier: str) -> list[Step]:
     ]
 
 
-def workflow_rows(study: Study, place: ClientPlace) -> Iterator[dict[str, Any]]:
+def workflow_rows(study: Study, place: ClientSite) -> Iterator[dict[str, Any]]:
     """Bytes, seconds and joules of each step of each application, keys from the tier of figure 7; and their sum."""
     for accelerator in ("sharp", "tensorfhe"):
         for program in study.both(accelerator):

@@ -148,13 +148,13 @@ def _read(words: Sequence[str]) -> tuple[Path | None, str | None, list[tuple[str
     Raises: UnknownName: no such view; UsageError: a word too many, or no setting.
     """
     from penstock.front.explorer.views import VIEWS
-    from penstock.program.workloads import Kind, kind_of, names
+    from penstock.program.workloads import ProgramKind, kind_of, names
 
     program: Path | None = None
     view: str | None = None
     settings: list[tuple[str, str]] = []
     for word in words:
-        is_file = "=" not in word and word not in VIEWS and kind_of(word) is not Kind.WORKLOAD
+        is_file = "=" not in word and word not in VIEWS and kind_of(word) is not ProgramKind.WORKLOAD
         if is_file and program is None:
             program = Path(word)
         elif "=" in word or view is not None:

@@ -29,10 +29,10 @@ COMPACT_LEVELS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ImageLayout:
     """The places of the pixels of each channel.
 
-    >>> Layout(channels=16, side=32, slots=2**14).copies
+    >>> ImageLayout(channels=16, side=32, slots=2**14).copies
     1
     """
 
@@ -91,7 +91,7 @@ def horner(ev: Evaluator, terms: Iterable[Ciphertext], step: int) -> Ciphertext:
     return total
 
 
-def neighbours(ev: Evaluator, a: Ciphertext, layout: Layout) -> list[Ciphertext]:
+def neighbours(ev: Evaluator, a: Ciphertext, layout: ImageLayout) -> list[Ciphertext]:
     """The nine shifts of an image by one pixel, in the order of `SHIFTS`; hoisted."""
     return ev.rotate_many(settled(ev, a), [layout.gap * (dy * layout.grid + dx) for dy, dx in SHIFTS])
 
@@ -108,7 +108,9 @@ def inside(side: int, dy: int, dx: int) -> npt.NDArray[np.bool_]:
     return rows[:, None] & columns[None, :]
 
 
-def convolve(ev: Evaluator, shifted: list[Ciphertext], layout: Layout, weight: Floats, stride: int = 1) -> Ciphertext:
+def convolve(
+    ev: Evaluator, shifted: list[Ciphertext], layout: ImageLayout, weight: Floats, stride: int = 1
+) -> Ciphertext:
     """3 x 3 convolution with as many outputs as the layout has channels; a product, not rescaled.
 
     Args:   shifted: `neighbours` of the input; weight: (channels, channels, 3, 3), outputs first; stride: 2 leaves
@@ -132,13 +134,15 @@ def convolve(ev: Evaluator, shifted: list[Ciphertext], layout: Layout, weight: F
     return horner(ev, (diagonal(k) for k in reversed(range(channels))), layout.block)
 
 
-def biases(ev: Evaluator, layout: Layout, bias: Floats) -> Plain:
+def biases(ev: Evaluator, layout: ImageLayout, bias: Floats) -> Plain:
     """A bias a channel, on every pixel."""
     plain: Plain = ev.encode(layout.vector(np.broadcast_to(bias[:, None, None], (len(bias), 1, 1))))
     return plain
 
 
-def compact(ev: Evaluator, even: Ciphertext, odd: Ciphertext | None, layout: Layout, factor: float = 1.0) -> Ciphertext:
+def compact(
+    ev: Evaluator, even: Ciphertext, odd: Ciphertext | None, layout: ImageLayout, factor: float = 1.0
+) -> Ciphertext:
     """Every second pixel of every second row, as an image of twice the channels and half the side; not rescaled.
 
     Channel 2c of the result is channel c of `even`, channel 2c + 1 is channel c of `odd`. Other pixels of `odd` must be
@@ -147,7 +151,7 @@ def compact(ev: Evaluator, even: Ciphertext, odd: Ciphertext | None, layout: Lay
     """
     side, channels, slots = layout.side, layout.channels, layout.slots
     half, block = side // 2, layout.block
-    out = Layout(2 * channels, half, slots)
+    out = ImageLayout(2 * channels, half, slots)
     # The odd channels wait in the odd rows.
     a = settled(ev, even if odd is None else ev.add(even, ev.rotate(odd, -side)))
     rows = slice(None, None, 2 if odd is None else 1)
@@ -193,7 +197,7 @@ def compact(ev: Evaluator, even: Ciphertext, odd: Ciphertext | None, layout: Lay
         return fold(ev, a, out.copies, -out.period)
 
 
-def pooled_linear(ev: Evaluator, a: Ciphertext, layout: Layout, weight: Floats) -> Ciphertext:
+def pooled_linear(ev: Evaluator, a: Ciphertext, layout: ImageLayout, weight: Floats) -> Ciphertext:
     """Mean over the pixels of each channel, then a matrix; a product, not rescaled. Takes one level.
 
     Output o is in slot o * block; the other slots hold parts of sums. `weight`: (outputs, channels).

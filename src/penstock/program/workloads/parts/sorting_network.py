@@ -28,7 +28,7 @@ LINES: Mapping[int, tuple[tuple[int, int], ...]] = {3: ((2, 2), (1, 2)), 5: ((4,
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SortingStep:
     """Groups that are sorted at once."""
 
     ways: int
@@ -72,7 +72,7 @@ def num_steps(values: int, ways: int) -> int:
     return merges + merges * (merges - 1) // 2 * (ways + 1) // 2
 
 
-def steps(values: int, ways: int) -> Iterator[Step]:
+def steps(values: int, ways: int) -> Iterator[SortingStep]:
     """The network.
 
     Raises: as `check_count`.
@@ -83,11 +83,11 @@ def steps(values: int, ways: int) -> Iterator[Step]:
     run = 1
     while run < values:
         block = ways * run
-        yield Step(ways, run, _places(values, ways, block, run, 1, 0), block)
+        yield SortingStep(ways, run, _places(values, ways, block, run, 1, 0), block)
         stride = run // ways
         while stride:
             for apart, first in LINES[ways]:
-                yield Step(ways, apart * stride, _places(values, ways, block, stride, apart, first), block)
+                yield SortingStep(ways, apart * stride, _places(values, ways, block, stride, apart, first), block)
             stride //= ways
         run = block
 
@@ -109,7 +109,7 @@ def _places(values: int, ways: int, block: int, stride: int, apart: int, first: 
     return place[within // stride]
 
 
-def members(step: Step, period: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def members(step: SortingStep, period: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """(period,) place of each slot in its group, and (ways, period) whether that group has a member at each place.
 
     A slot alone is in the middle of its group.

@@ -105,10 +105,10 @@ def _wanted(
         raise UsageError("--limbs is for --key; a workload says how far it uses each key")
     from penstock.program.running import trace_workload
     from penstock.program.running.reading import resolve
-    from penstock.program.workloads import Kind, kind_of
+    from penstock.program.workloads import ProgramKind, kind_of
     from penstock.runtime.native.prepared import highest_limbs
 
-    if kind_of(workload) is Kind.TRACE:
+    if kind_of(workload) is ProgramKind.TRACE:
         from penstock.front.hall.programs import trace_of
         from penstock.lab.simulation.words import OPTIONS
 

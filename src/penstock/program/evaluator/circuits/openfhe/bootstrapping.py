@@ -26,7 +26,7 @@ from penstock.program.evaluator.circuits.openfhe.extended import Extended
 from penstock.program.evaluator.circuits.openfhe.series import evaluate_series
 from penstock.program.evaluator.circuits.openfhe.stages import (
     FEW_KEYS,
-    Stage,
+    LibraryStage,
     dense_stage,
     few_key_stages,
     most_stages,
@@ -242,7 +242,7 @@ class BootstrapCircuit:
             return 0
         return int(math.log2(self.setup.slots)) // 2
 
-    def transforms(self) -> tuple[list[Stage], list[Stage]]:
+    def transforms(self) -> tuple[list[LibraryStage], list[LibraryStage]]:
         setup = self.setup
         # The library cuts a budget to the layers that there are before it chooses between one matrix and stages.
         if max(most_stages(setup.slots, budget) for budget in setup.level_budget) == 1:
@@ -265,7 +265,7 @@ class BootstrapCircuit:
         return a
 
     def transform(
-        self, a: Cipher, transform: Sequence[Stage], name: str, factor: float, lead: int = 0
+        self, a: Cipher, transform: Sequence[LibraryStage], name: str, factor: float, lead: int = 0
     ) -> tuple[Cipher, int]:
         """The stages of one direction, each with its part of `factor`, of an operand rotated by `lead`, and how far
         the result is. The library turns it back after each direction, few keys only at the end."""
@@ -283,7 +283,7 @@ class BootstrapCircuit:
         return a, lead
 
     def _plains(
-        self, stage: Stage, name: str, decode: bool, index: int, count: int, factor: float, lead: int
+        self, stage: LibraryStage, name: str, decode: bool, index: int, count: int, factor: float, lead: int
     ) -> dict[int, Plain]:
         """The diagonals of a stage, rotated for their giant step and for the rotation that the stages leave.
 
@@ -305,7 +305,7 @@ class BootstrapCircuit:
         plains: dict[int, Plain] = self.ev.shared(f"bootstrap/{slots}/{name}", made)
         return plains
 
-    def _apply(self, a: Cipher, stage: Stage, plains: dict[int, Plain]) -> Cipher:
+    def _apply(self, a: Cipher, stage: LibraryStage, plains: dict[int, Plain]) -> Cipher:
         """One stage, over Q and P up to its end. The giant steps by Horner's rule: one key serves them all."""
         wide = self.wide
         steps = [j * stage.scale for j in range(1, stage.baby)]

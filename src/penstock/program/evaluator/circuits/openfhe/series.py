@@ -61,7 +61,7 @@ def evaluate_series(
     `linear`: one sum over all powers, or Paterson–Stockmeyer; by degree if omitted.
     """
     degree = degree_of(coefficients)
-    series = Series(ev, interval is not None)
+    series = SeriesCircuit(ev, interval is not None)
     if interval is not None and (abs(interval[0] + 1) > NEARLY or abs(interval[1] - 1) > NEARLY):
         x = series.mapped(x, *interval)
     if degree < _LINEAR_BELOW if linear is None else linear:
@@ -70,7 +70,7 @@ def evaluate_series(
 
 
 @dataclass(slots=True)
-class Series:
+class SeriesCircuit:
     """One evaluation: its powers and giant steps, made on demand."""
 
     ev: CircuitEvaluator

@@ -28,7 +28,7 @@ _LEAST_PERIOD = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class LibraryStage:
     """One level of a slot transform: diagonals `scale` slots apart, by baby steps (hoisted) and giant steps."""
 
     scale: int
@@ -97,7 +97,7 @@ def split_layers(log_slots: int, budget: int) -> tuple[int, int]:
     return layers, rest
 
 
-def transform_stages(slots: int, budget: int, baby_steps: int, *, decode: bool) -> list[Stage]:
+def transform_stages(slots: int, budget: int, baby_steps: int, *, decode: bool) -> list[LibraryStage]:
     """OpenFHE's stages of SlotsToCoeffs (`decode`) or CoeffsToSlots, in the order in which they run."""
     log_slots = _log_slots(slots)
     budget = most_stages(slots, budget)
@@ -110,9 +110,9 @@ def transform_stages(slots: int, budget: int, baby_steps: int, *, decode: bool) 
     return [*made, _stage(rest, 1, 0)] if rest else made
 
 
-def _stage(layers: int, scale: int, baby_steps: int) -> Stage:
+def _stage(layers: int, scale: int, baby_steps: int) -> LibraryStage:
     rotations = (1 << (layers + 1)) - 1
-    return Stage(scale, _baby_steps(layers, baby_steps), rotations, (rotations + 1) // 2 - 1, layers)
+    return LibraryStage(scale, _baby_steps(layers, baby_steps), rotations, (rotations + 1) // 2 - 1, layers)
 
 
 def _baby_steps(layers: int, asked: int) -> int:
@@ -120,12 +120,12 @@ def _baby_steps(layers: int, asked: int) -> int:
     return asked if 0 < asked <= rotations else 1 << (layers // 2 + 1 + (rotations > 7))
 
 
-def dense_stage(slots: int, baby_steps: int) -> Stage:
+def dense_stage(slots: int, baby_steps: int) -> LibraryStage:
     """The whole transform as one matrix, where both budgets are 1."""
-    return Stage(1, _baby_steps(_log_slots(slots), baby_steps), slots)
+    return LibraryStage(1, _baby_steps(_log_slots(slots), baby_steps), slots)
 
 
-def few_key_stages(slots: int, budget: int, baby_steps: int = 0, *, decode: bool, halves: bool) -> list[Stage]:
+def few_key_stages(slots: int, budget: int, baby_steps: int = 0, *, decode: bool, halves: bool) -> list[LibraryStage]:
     """The stages of few keys, in the order in which they run. `halves`: on one side lie real halves in 2n slots.
     `baby_steps`: other than about the root of the diagonals.
 
@@ -134,7 +134,7 @@ def few_key_stages(slots: int, budget: int, baby_steps: int = 0, *, decode: bool
     """
     log_slots = _log_slots(slots)
     budget = most_stages(slots, budget)
-    made: list[Stage] = []
+    made: list[LibraryStage] = []
     first = 0
     for index in range(budget):
         layers = log_slots // budget + (index >= budget - log_slots % budget)
@@ -142,12 +142,12 @@ def few_key_stages(slots: int, budget: int, baby_steps: int = 0, *, decode: bool
         # One step more than there are diagonals brings the sum of all offsets to the widest stride.
         count, offset = (radix, 0) if wraps else (2 * radix, radix - (index > 0))
         baby = min(baby_steps, count) or 1 << (count.bit_length() - 1) // 2
-        made.append(Stage(1 << first, baby, count, offset, layers, wraps))
+        made.append(LibraryStage(1 << first, baby, count, offset, layers, wraps))
         first += layers
     return made if decode else made[::-1]
 
 
-def turned_back(stages: list[Stage], lead: int) -> list[Stage]:
+def turned_back(stages: list[LibraryStage], lead: int) -> list[LibraryStage]:
     """Stages whose last one, if it wraps, undoes `lead` as far as it can: the rotation of its operand at the start of
     the first stage."""
     last = stages[-1]
