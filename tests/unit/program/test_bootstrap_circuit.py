@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,8 @@ from penstock.program.evaluator.circuits.slot_transform import (
     encode_stages,
     layers_of,
 )
-from penstock.program.evaluator.clear import ClearCircuits
+from penstock.program.evaluator.clear import ClearEvaluator
+from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import BootstrapPlan, CkksParameters
@@ -31,6 +33,34 @@ from penstock.scheme.traces.schema import Trace, TraceMeta
 from support.toy import toy
 
 Complex = npt.NDArray[np.complex128]
+
+
+class ClearCircuits(ClearEvaluator):
+    """The clear reading of circuits that stand for a composite: bootstrapping computed step by step.
+
+    A vector represents the polynomial with these values, so that the mod raise can act on it: it adds multiples of q_0
+    to every coefficient.
+    """
+
+    def __init__(self, params: CkksParameters, raised: Callable[[], Values] | None = None) -> None:
+        super().__init__(params)
+        self._raised = raised
+        self._shared: dict[str, object] = {}
+
+    def mod_raise(self, a: Values) -> Values:
+        """`a` plus what `raised` returns: the values of a polynomial of multiples of q_0; nothing if it is omitted."""
+        return a if self._raised is None else a + self._raised()
+
+    def lowered(self, a: Values, levels: int) -> Values:
+        return a
+
+    def rescale_limbs(self, a: Values, limbs: int) -> Values:
+        return a
+
+    def shared(self, name: str, make: Callable[[], object]) -> object:
+        if name not in self._shared:
+            self._shared[name] = make()
+        return self._shared[name]
 
 
 def plan(**changes: Any) -> BootstrapPlan:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from penstock.program.evaluator.arguments import (
     swapped,
 )
 from penstock.program.evaluator.imaginary import complex_refresh, refreshes_real_only
-from penstock.program.evaluator.protocol import Made, Operand, Plain, PlainCalls, Values, Weight, name_of, padded
+from penstock.program.evaluator.protocol import Operand, Plain, PlainCalls, Values, Weight, name_of, padded
 from penstock.scheme.params.ckks import CkksParameters
 
 
@@ -56,8 +55,7 @@ class ClearEvaluator(PlainCalls):
 
     def add(self, a: Operand, b: Operand) -> Values:
         a, b = self._ordered("add", a, b)
-        result: Values = a + b
-        return result
+        return a + b
 
     def sub(self, a: Operand, b: Operand) -> Values:
         if not self._is_vector(a):
@@ -72,8 +70,7 @@ class ClearEvaluator(PlainCalls):
 
     def mult(self, a: Operand, b: Operand) -> Values:
         a, b = self._ordered("mult", a, b)
-        result: Values = a * b
-        return result
+        return a * b
 
     def weighted_sum(self, terms: Iterable[Values], weights: Iterable[Weight]) -> Values:
         return reduce(self.add, (self.mult(a, b) for a, b in pairs_of(terms, weights, self, self._vector)))
@@ -128,8 +125,7 @@ class ClearEvaluator(PlainCalls):
         series = np.array(checked)
         series[0] *= 0.5
         mapped = (2.0 * self._vector("chebyshev_series", a) - (lower + upper)) / (upper - lower)
-        result: Values = np.polynomial.chebyshev.chebval(mapped, series)
-        return result
+        return np.polynomial.chebyshev.chebval(mapped, series)
 
     def chebyshev_function(
         self, a: Values, function: Callable[[Values], Values], lower: float, upper: float, degree: int
@@ -138,8 +134,7 @@ class ClearEvaluator(PlainCalls):
 
     def polynomial(self, a: Values, coefficients: Sequence[float]) -> Values:
         powers = np.array(powers_of(coefficients))
-        result: Values = np.polynomial.polynomial.polyval(self._vector("polynomial", a), powers)
-        return result
+        return np.polynomial.polynomial.polyval(self._vector("polynomial", a), powers)
 
     # Operands.
     def _is_vector(self, operand: Operand) -> bool:
@@ -149,8 +144,7 @@ class ClearEvaluator(PlainCalls):
         """An operand that stands for a ciphertext."""
         if not self._is_vector(a):
             raise not_a_ciphertext(what, a)
-        vector: Values = a
-        return vector
+        return a
 
     def _ordered(self, what: str, a: Operand, b: Operand) -> tuple[Values, Operand]:
         """The operands of a sum or product as numpy takes them, a ciphertext first."""
@@ -216,34 +210,6 @@ class ClearResults(ClearEvaluator):
     def decrypt(self, a: Values) -> Values:
         self.results.append(super().decrypt(a))
         return self.results[-1]
-
-
-class ClearCircuits(ClearEvaluator):
-    """The clear reading of circuits that stand for a composite: bootstrapping computed step by step.
-
-    A vector represents the polynomial with these values, so that the mod raise can act on it: it adds multiples of q_0
-    to every coefficient.
-    """
-
-    def __init__(self, params: CkksParameters, raised: Callable[[], Values] | None = None) -> None:
-        super().__init__(params)
-        self._raised = raised
-        self._shared: dict[str, Any] = {}
-
-    def mod_raise(self, a: Values) -> Values:
-        """`a` plus what `raised` returns: the values of a polynomial of multiples of q_0; nothing if it is omitted."""
-        return a if self._raised is None else a + self._raised()
-
-    def lowered(self, a: Values, levels: int) -> Values:
-        return a
-
-    def rescale_limbs(self, a: Values, limbs: int) -> Values:
-        return a
-
-    def shared(self, name: str, make: Callable[[], Made]) -> Made:
-        if name not in self._shared:
-            self._shared[name] = make()
-        return self._shared[name]
 
 
 def _real(number: complex) -> float | complex:

@@ -53,8 +53,7 @@ class CompositeEvaluator(RowWriter):
         def circuit(ev: CircuitEvaluator, c: Cipher) -> Cipher:
             if self.params.library == "openfhe":
                 return evaluate_series(ev, c, series, (lower, upper))
-            made: Cipher = chebyshev_circuit(ev, c, series, lower, upper)
-            return made
+            return chebyshev_circuit(ev, c, series, lower, upper)
 
         return self._composite(OpKind.CHEBYSHEV, "chebyshev", a, circuit, ChebyshevSeries(tuple(series), lower, upper))
 

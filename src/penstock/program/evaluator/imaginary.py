@@ -59,8 +59,7 @@ class ComplexValues:
     @classmethod
     def of(cls, builder: TraceBuilder) -> ComplexValues:
         """Those of the run whose trace a builder writes."""
-        of_run: ComplexValues = builder.shared.setdefault(_NAME, cls())
-        return of_run
+        return builder.shared.setdefault(_NAME, cls())
 
     def has(self, ciphertext: int, builder: TraceBuilder) -> bool:
         """Whether a ciphertext of a run may be complex, whose vectors were made when they were used."""

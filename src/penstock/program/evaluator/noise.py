@@ -197,15 +197,13 @@ def coefficients_of(values: Values) -> Values:
     at_odd = np.empty(size, dtype=np.complex128)
     at_odd[places] = values
     at_odd[size - 1 - places] = np.conj(values)
-    coefficients: Values = (np.fft.fft(at_odd) / size * np.exp(-1j * np.pi * np.arange(size) / size)).real
-    return coefficients
+    return (np.fft.fft(at_odd) / size * np.exp(-1j * np.pi * np.arange(size) / size)).real
 
 
 def ones_in_slots(slots: int) -> Values:
     """The values of 1 + X + … + X^(2n-1) in n slots: 2 / (1 - ζ^(5^j))."""
     angles = np.pi * (2 * _places(slots) + 1) / (2 * slots)
-    values: Values = 2 / (1 - np.exp(1j * angles))
-    return values
+    return 2 / (1 - np.exp(1j * angles))
 
 
 def _places(slots: int) -> Values:

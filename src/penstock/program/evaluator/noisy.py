@@ -40,7 +40,6 @@ from penstock.program.evaluator.protocol import Plain, Values, check_real
 from penstock.program.evaluator.scaling import ScaleState, align_pair
 from penstock.scheme.operations import OpKind, Rules
 from penstock.scheme.params.ckks import CkksParameters, Scaling
-from penstock.scheme.traces.builder import TraceBuilder
 
 _LEAST_BITS = 5
 """OpenFHE refuses to decrypt where fewer bits are left above the noise."""
@@ -120,12 +119,11 @@ class NoisyEvaluator(ExpandingEvaluator):
         self,
         params: CkksParameters,
         seed: int | Sequence[int] = 0,
-        builder: TraceBuilder | None = None,
         *,
         exact_ratio: bool = False,
         own_client: bool = False,
     ) -> None:
-        super().__init__(params, builder)
+        super().__init__(params)
         if params.library != "openfhe":
             states = "primes and no rule of scales" if params.q_primes else "sizes of primes and no primes"
             raise ParamsError(
@@ -457,8 +455,7 @@ class NoisyEvaluator(ExpandingEvaluator):
     def _normal(self, slots: int, variance: Variance) -> Values:
         """Complex normal noise: half of the variance in each part."""
         both = self._random.standard_normal((slots, 2)).view(np.complex128)[:, 0]
-        noise: Values = both * np.sqrt(variance / 2)
-        return noise
+        return both * np.sqrt(variance / 2)
 
 
 # Each operation: its rule is of the evaluator, the call and the value of the first operand.

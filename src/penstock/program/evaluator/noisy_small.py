@@ -101,11 +101,9 @@ def moved_down(a: Values, power: int) -> Values:
 def _spectra(a: Values) -> Values:
     """Values at the odd powers of the 2n-th root of 1, where products modulo X^n + 1 are products of numbers."""
     n = a.shape[1]
-    spectrum: Values = np.fft.fft(a * np.exp(-1j * np.pi * np.arange(n) / n))
-    return spectrum
+    return np.fft.fft(a * np.exp(-1j * np.pi * np.arange(n) / n))
 
 
 def _coefficients(spectrum: Values) -> Values:
     n = len(spectrum)
-    coefficients: Values = (np.fft.ifft(spectrum) * np.exp(1j * np.pi * np.arange(n) / n)).real
-    return coefficients
+    return (np.fft.ifft(spectrum) * np.exp(1j * np.pi * np.arange(n) / n)).real

@@ -178,27 +178,21 @@ class Evaluator(PlainCalls, Protocol):
 
     def encrypt(self, values: Values, *, name: str | None = None) -> Ciphertext:
         """A fresh ciphertext of `values`, shape (slots,) or shorter (padded with zeros)."""
-        ...
 
     def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
         """A plaintext operand of shape (slots,) or shorter (padded with zeros), or a function that makes one."""
-        ...
 
     def decrypt(self, a: Ciphertext) -> Values:
         """The vector in `a`, shape (slots,); with imaginary parts where the program may have made some."""
-        ...
 
     def add(self, a: Operand, b: Operand) -> Ciphertext:
         """a + b: one is a ciphertext, the other a ciphertext, a plaintext or a number."""
-        ...
 
     def sub(self, a: Operand, b: Operand) -> Ciphertext:
         """a - b; at least one is a ciphertext, the other may be a plaintext (second place) or a number."""
-        ...
 
     def mult(self, a: Operand, b: Operand) -> Ciphertext:
         """a * b, as `add`; relinearized, not rescaled."""
-        ...
 
     def weighted_sum(self, terms: Iterable[Ciphertext], weights: Iterable[Weight]) -> Ciphertext:
         """Sum of terms[i] * weights[i], at least one; not rescaled.
@@ -207,11 +201,9 @@ class Evaluator(PlainCalls, Protocol):
                 taken, so that they are never all in memory.
         Raises: UsageError: no term, or not as many weights as terms.
         """
-        ...
 
     def rotate_many(self, a: Ciphertext, steps: Sequence[int]) -> list[Ciphertext]:
         """One rotation a step, of none or more; the digit decomposition is shared (hoisting)."""
-        ...
 
     def bootstrap(self, a: Ciphertext, slots: int | None = None) -> Ciphertext:
         """`a` with its limbs refreshed.
@@ -219,7 +211,6 @@ class Evaluator(PlainCalls, Protocol):
         Args:   slots: where the values repeat, the period, a power of two; the refresh of few slots takes less work,
                 and leaves nothing of what does not repeat.
         """
-        ...
 
     def bootstrap_many(self, operands: Sequence[Ciphertext], slots: int | None = None) -> list[Ciphertext]:
         """Each of `operands` refreshed, with values as by `bootstrap`.
@@ -229,38 +220,31 @@ class Evaluator(PlainCalls, Protocol):
 
         Args:   slots: as in `bootstrap`, the same for all.
         """
-        ...
 
     def chebyshev_series(self, a: Ciphertext, coefficients: Sequence[float], lower: float, upper: float) -> Ciphertext:
         """Sum of c_k T_k over [lower, upper]; c_0 counts half, as in OpenFHE. A single c_0 is a constant: the product
         of `a` with 0, plus c_0 / 2."""
-        ...
 
     def chebyshev_function(
         self, a: Ciphertext, function: Callable[[Values], Values], lower: float, upper: float, degree: int
     ) -> Ciphertext:
         """A smooth function over [lower, upper] by its Chebyshev series of `degree`."""
-        ...
 
     def polynomial(self, a: Ciphertext, coefficients: Sequence[float]) -> Ciphertext:
         """Sum of c_k a^k, by the powers of `a`. Zeros in the highest places do not count; a constant is the product of
         `a` with 0, plus c_0."""
-        ...
 
     def scaled(self, a: Ciphertext, factor: float) -> Ciphertext:
         """Every slot times a number, by reading the same ciphertext at another scale: no operation.
 
         Raises: PenstockError: the reading computes with real scales, of which each level has one.
         """
-        ...
 
     def levels(self, a: Ciphertext) -> int:
         """Multiplications in sequence that `a` still carries."""
-        ...
 
     def scope(self, name: str) -> AbstractContextManager[object]:
         """Operations inside are traced under `name`."""
-        ...
 
 
 class InnerEvaluator(Evaluator, Protocol):
@@ -268,19 +252,15 @@ class InnerEvaluator(Evaluator, Protocol):
 
     def mod_raise(self, a: Ciphertext) -> Ciphertext:
         """The modulus raised to the full chain: the first step of bootstrapping."""
-        ...
 
     def rescale_limbs(self, a: Ciphertext, limbs: int) -> Ciphertext:
         """The end of a level that is `limbs` primes wide, whatever the scaling rule."""
-        ...
 
     def lowered(self, a: Ciphertext, levels: int) -> Ciphertext:
         """`a` with at most `levels` levels left, by dropping limbs."""
-        ...
 
     def shared(self, name: str, make: Callable[[], Made]) -> Made:
         """What `make` returns, made once within a run."""
-        ...
 
 
 def name_of(name: object) -> str | None:

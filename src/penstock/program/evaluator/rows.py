@@ -28,7 +28,7 @@ from penstock.program.evaluator.arguments import (
 from penstock.program.evaluator.call import DIGITS, MANY, Call, Cipher, Executed, How, Manner
 from penstock.program.evaluator.fits import check_number, check_scale, check_vector
 from penstock.program.evaluator.imaginary import ComplexValues
-from penstock.program.evaluator.protocol import Operand, Plain, PlainCalls, Values, Weight, name_of, padded
+from penstock.program.evaluator.protocol import Evaluator, Operand, Plain, Values, Weight, name_of, padded
 from penstock.program.evaluator.scaling import Aligned, ScaleState, align_pair, align_unary, check_drop
 from penstock.scheme.operations import RELIN_KEY, TRAITS, OpKind, rotation_key
 from penstock.scheme.params.ckks import CkksParameters, Scaling
@@ -44,7 +44,7 @@ _TURNS = frozenset(kind for kind, row in TRAITS.items() if row.argument == "step
 _RELINEARIZED = frozenset(kind for kind, row in TRAITS.items() if row.key == RELIN_KEY)
 
 
-class RowWriter(PlainCalls, ABC):
+class RowWriter(Evaluator, ABC):
     """An evaluator that writes its trace while it runs. Composites are in `penstock.program.evaluator.composites`."""
 
     def __init__(self, params: CkksParameters, builder: TraceBuilder | None = None) -> None:
@@ -64,22 +64,6 @@ class RowWriter(PlainCalls, ABC):
     @abstractmethod
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
         """The vector in `a`."""
-
-    @abstractmethod
-    def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
-        """As the protocol has it."""
-
-    @abstractmethod
-    def bootstrap_many(self, operands: Sequence[Cipher], slots: int | None = None) -> list[Cipher]:
-        """As the protocol has it."""
-
-    @abstractmethod
-    def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
-        """As the protocol has it."""
-
-    @abstractmethod
-    def polynomial(self, a: Cipher, coefficients: Sequence[float]) -> Cipher:
-        """As the protocol has it."""
 
     def _rotation_key(self, step: int) -> str:
         """The key id of a rotation."""

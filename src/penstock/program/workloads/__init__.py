@@ -127,8 +127,7 @@ def params_at(workload: ModuleType, params: CkksParameters) -> CkksParameters:
 
     Raises: ParamsError: the set has not as many.
     """
-    fitted: CkksParameters = workload.fitted(params) if hasattr(workload, "fitted") else params
-    return fitted
+    return workload.fitted(params) if hasattr(workload, "fitted") else params
 
 
 def size_of(workload: ModuleType, size: str) -> Size:

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Floats
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.circuits.bootstrap import input_levels
 from penstock.program.evaluator.protocol import Evaluator
 from penstock.program.workloads import Check
-
-Floats = npt.NDArray[np.float64]
 
 NAME = "bootstrapping"
 DESCRIPTION = "one ciphertext at its last level, or several, bootstrapped"

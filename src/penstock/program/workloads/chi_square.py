@@ -17,13 +17,14 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
 
 from penstock.base.system.outside import content_of, decoded
 from penstock.errors import ParamsError, UsageError
-from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
+from penstock.program.evaluator.protocol import Evaluator, Values
 from penstock.program.workloads import Check
 
 NAME = "chi-square"
@@ -171,9 +172,9 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
         phenotypes = [ev.encrypt(np.full(ev.params.slots, y), name=f"phenotype[{i}]") for i, y in enumerate(shares)]
     with ev.scope("counts"):
         products = [ev.mult_no_relin(s, y) for s, y in zip(genotypes, phenotypes, strict=True)]
-        a = ev.rescale(ev.relinearize(_sum(ev, products)))
-        c = ev.rescale(ev.mult(_sum(ev, genotypes), 1.0 / total))
-        half = _sum(ev, phenotypes)
+        a = ev.rescale(ev.relinearize(reduce(ev.add, products)))
+        c = ev.rescale(ev.mult(reduce(ev.add, genotypes), 1.0 / total))
+        half = reduce(ev.add, phenotypes)
         r = ev.add(half, half)
     with ev.scope("statistic"):
         excess = ev.sub(a, ev.rescale(ev.mult(c, r)))
@@ -192,13 +193,6 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
     # Counts are whole: a denominator that is not zero is at least about 1 / T^2.
     smallest = 0.5 / total**2
     return np.stack([total * _ratio(shown[0], shown[1], smallest), _ratio(shown[2], shown[3], smallest)])
-
-
-def _sum(ev: Evaluator, terms: Sequence[Ciphertext]) -> Ciphertext:
-    total = terms[0]
-    for term in terms[1:]:
-        total = ev.add(total, term)
-    return total
 
 
 def _ratio(numerator: Values, denominator: Values, smallest: float) -> Values:

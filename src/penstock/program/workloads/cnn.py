@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock.base.types import Floats
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits import convolution
 from penstock.program.evaluator.circuits.convolution import ImageLayout
@@ -21,7 +22,6 @@ from penstock.program.evaluator.circuits.sums import fold
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads import Check
 from penstock.program.workloads.parts import networks
-from penstock.program.workloads.parts.networks import Floats
 
 NAME = "cnn"
 DESCRIPTION = "a small convolutional network on an encrypted image, squares for activations"

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock.base.types import Floats
 from penstock.program.database.filtering import JoinPlan, JoinScan
 from penstock.program.evaluator.protocol import Evaluator
-from penstock.program.workloads.parts.check import Check, Floats, refuse_path
+from penstock.program.workloads.parts.check import Check, refuse_path
 from penstock.program.workloads.parts.tables import check_sums, encrypted_table, sum_and_count
 from penstock.scheme.params.ckks import CkksParameters
 

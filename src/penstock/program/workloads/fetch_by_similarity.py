@@ -100,8 +100,7 @@ def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:
 
 
 def _unit(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    made: npt.NDArray[np.float64] = values / np.linalg.norm(values, axis=-1, keepdims=True)
-    return made
+    return values / np.linalg.norm(values, axis=-1, keepdims=True)
 
 
 def blank(size: Size, slots: int) -> Data:

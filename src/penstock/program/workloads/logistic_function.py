@@ -54,8 +54,7 @@ def logistic(x: Values) -> Values:
     >>> float(logistic(np.array([0.0]))[0])
     0.5
     """
-    result: Values = 1.0 / (1.0 + np.exp(-x))
-    return result
+    return 1.0 / (1.0 + np.exp(-x))
 
 
 def data(size: Size, slots: int, seed: int, path: Path | None = None) -> Data:

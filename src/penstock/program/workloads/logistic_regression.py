@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -200,10 +201,8 @@ class _Training(Training):
             weights, momentum = self._apart(model[0])
         else:
             weights, momentum = model[0], model[-1]
-        gradient = None
-        for first in range(0, len(batch), self.size.abreast):
-            for part in self._gradients(batch[first : first + self.size.abreast], momentum):
-                gradient = part if gradient is None else ev.add(gradient, part)
+        groups = (batch[first : first + self.size.abreast] for first in range(0, len(batch), self.size.abreast))
+        gradient = reduce(ev.add, (part for group in groups for part in self._gradients(group, momentum)))
         with ev.scope("backward"):
             # The rows fill the slots only where the batch does; the sum goes round all of them.
             gradient = fold(ev, ev.rescale(gradient), self.slots // COLUMNS, COLUMNS)
@@ -249,8 +248,7 @@ class _Training(Training):
     def _sides(self, left: float, right: float, name: str) -> Plain:
         """One number in the slots of the weights, another in the slots of the momentum."""
         period = np.repeat([float(left), float(right)], COLUMNS)
-        plain: Plain = self.ev.encode(np.tile(period, self.slots // len(period)), name=name)
-        return plain
+        return self.ev.encode(np.tile(period, self.slots // len(period)), name=name)
 
 
 def accuracy(weights: Values, data: Data) -> float:

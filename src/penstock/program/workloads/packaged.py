@@ -121,8 +121,7 @@ def workload_of(package: Package, path: Path) -> ModuleType:
     own.read = lambda words: read_inputs(package, words)
     own.fitted = lambda params: fitted(package, params)
     own.check = _comparison
-    workload: ModuleType = own
-    return workload
+    return own
 
 
 def _real(values: Values) -> Values:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.base.types import Ints
+from penstock.base.types import Floats, Ints
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits import convolution
 from penstock.program.evaluator.circuits.convolution import ImageLayout
@@ -24,7 +24,6 @@ from penstock.program.evaluator.placement import Chain
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values, chebyshev_coefficients
 from penstock.program.workloads import Check
 from penstock.program.workloads.parts import networks
-from penstock.program.workloads.parts.networks import Floats
 
 NAME = "resnet20"
 DESCRIPTION = "ResNet-20 on an encrypted image, low-memory packing, bootstrapped"

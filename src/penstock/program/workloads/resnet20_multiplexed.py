@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.base.types import Floats
 from penstock.program.evaluator.circuits import multiplexed
 from penstock.program.evaluator.circuits.bootstrap import input_levels
 from penstock.program.evaluator.circuits.multiplexed import Multiplexed
@@ -24,7 +25,6 @@ from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 from penstock.program.workloads import Check, resnet20
 from penstock.program.workloads.parts import networks
 from penstock.program.workloads.parts.activations import Activation, activation
-from penstock.program.workloads.parts.networks import Floats
 from penstock.program.workloads.resnet20 import BLOCKS, WIDTHS, Data, ResNet20, blank, data
 
 __all__ = ["blank", "check", "data", "program"]
@@ -98,8 +98,7 @@ class _Inference:
             made = multiplexed.pooled_linear(ev, a, self.layout, net.linear * net.bounds[-1])
             at = slice(0, None, self.layout.period)
             outputs = np.concatenate([np.real(ev.decrypt(ev.rescale(part)))[at] for part in made])
-            result: Floats = outputs[: networks.CLASSES] + net.linear_bias
-            return result
+            return outputs[: networks.CLASSES] + net.linear_bias
 
     def _block(self, a: Ciphertext, layer: int, stride: int) -> Ciphertext:
         """Two convolutions and the shortcut round them."""

@@ -18,15 +18,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Floats
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.circuits.minimax import CompositeSign, composite_sign, parse_degrees
 from penstock.program.evaluator.placement import Chain, start_levels
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 from penstock.program.workloads import Check
-
-Floats = npt.NDArray[np.float64]
 
 NAME = "sorting"
 DESCRIPTION = "bitonic sorting network on encrypted values, comparison by minimax polynomials"
@@ -132,8 +130,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
         with ev.scope("step"):
             a = _step(ev, a, sign, chain, count, run, distance)
     with ev.scope("output"):
-        result: Floats = np.real(ev.decrypt(a))[:count]
-        return result
+        return np.real(ev.decrypt(a))[:count]
 
 
 def _step(

@@ -19,11 +19,12 @@ of themselves (of three equal ones each end a quarter).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Floats
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.minimax import CompositeSign
 from penstock.program.evaluator.placement import Chain, start_levels
@@ -31,8 +32,6 @@ from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain
 from penstock.program.workloads import Check, sorting
 from penstock.program.workloads.parts.sorting_network import SortingStep, check_count, members, num_steps, steps
 from penstock.program.workloads.sorting import Data, blank, data, sign_of
-
-Floats = npt.NDArray[np.float64]
 
 __all__ = ["blank", "check", "data", "program"]
 
@@ -118,8 +117,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
         with ev.scope("step"):
             a = _Sorter(ev, step, copy, number).run(a, sign, chain)
     with ev.scope("output"):
-        result: Floats = np.real(ev.decrypt(a))[:count]
-        return result
+        return np.real(ev.decrypt(a))[:count]
 
 
 class _Sorter:
@@ -215,10 +213,7 @@ class _Sorter:
         return ev.rescale(self._total(parts))
 
     def _total(self, parts: list[Ciphertext]) -> Ciphertext:
-        total = parts[0]
-        for part in parts[1:]:
-            total = self.ev.add(total, part)
-        return total
+        return reduce(self.ev.add, parts)
 
     def _less(self, a: Ciphertext, parts: list[Ciphertext]) -> Ciphertext:
         return self.ev.sub(a, self._total(parts))

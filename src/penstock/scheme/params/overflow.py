@@ -86,13 +86,13 @@ def _least_limbs(plan: BootstrapPlan) -> int:
 
 
 @lru_cache(maxsize=64)
-def least_range(ring_dim: int, weight: int, log2_failure: float = REFRESH_FAILURE_LOG2) -> int:
-    """Return the least K at which a refresh overflows with at most this probability.
+def least_range(ring_dim: int, weight: int) -> int:
+    """Return the least K at which a refresh overflows with at most 2^`REFRESH_FAILURE_LOG2`.
 
     >>> least_range(2**16, 32), least_range(2**16, 192)
     (15, 41)
     """
     sine_range = 1
-    while overflow_log2(ring_dim, weight, sine_range) > log2_failure:
+    while overflow_log2(ring_dim, weight, sine_range) > REFRESH_FAILURE_LOG2:
         sine_range += 1
     return sine_range

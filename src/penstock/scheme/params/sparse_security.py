@@ -32,6 +32,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erf, gammaln
 
+from penstock.base.types import Floats
+
 SIGMA = 3.19
 """Standard deviation of the errors. Source: HomomorphicEncryption.org."""
 LISTS = "lists"
@@ -56,8 +58,7 @@ _SLACK = 0.1
 """Bits by which a bound on the cost may be wrong: rounding, and -log2 of a chance that counts as certain, 0.015."""
 _BIT = math.log(2)
 
-Array = npt.NDArray[np.float64]
-Cost = Callable[[Array, Array, float], tuple[Array, Array]]
+Cost = Callable[[Floats, Floats, float], tuple[Floats, Floats]]
 """Block sizes (b, 1), guessed coordinates (1, z), and a bound of the least log2 of the cost -> (b, z) log2 of the cost,
 and the guess's weight. Costs above the bound may come out as infinite."""
 
@@ -106,51 +107,48 @@ def estimate(ring_dim: int, log_q: float, weight: int, model: str = LISTS) -> Sp
     return SparseEstimate(ring_dim, log_q, weight, model, attacks)
 
 
-def reduction_log2(block: Array, dim: Array, model: str) -> Array:
+def reduction_log2(block: Floats, dim: Floats, model: str) -> Floats:
     """log2 of the cost of reducing a basis of `dim` vectors with this block size."""
     if model == BDGL16:
-        log2_cost: Array = 0.292 * block + 16.4 + np.log2(8 * dim)
+        log2_cost: Floats = 0.292 * block + 16.4 + np.log2(8 * dim)
         return log2_cost
     calls = 2 * math.log2(_PROGRESSIVE) + np.log2(np.maximum(dim - block, 1))
     log2_cost = calls + _LIST_SLOPE * (block - _free(block)) + _LIST_FIXED
     return log2_cost
 
 
-def log_root_hermite(block: Array) -> Array:
+def log_root_hermite(block: Floats) -> Floats:
     """ln of the root Hermite factor. Source: Chen, thesis, 2013."""
-    log_delta: Array = (np.log(np.pi * block) / block + np.log(block / (2 * np.pi * np.e))) / (2 * (block - 1))
-    return log_delta
+    return (np.log(np.pi * block) / block + np.log(block / (2 * np.pi * np.e))) / (2 * (block - 1))
 
 
-def _free(block: Array) -> Array:
+def _free(block: Floats) -> Floats:
     """Dimensions for free. Source: Ducas, EUROCRYPT 2018 (ePrint 2017/999)."""
-    dimensions: Array = np.maximum(block * math.log(4 / 3) / np.log(block / (2 * np.pi * np.e)), 0.0)
-    return dimensions
+    return np.maximum(block * math.log(4 / 3) / np.log(block / (2 * np.pi * np.e)), 0.0)
 
 
-def _sieve_log2(block: Array, model: str) -> Array:
+def _sieve_log2(block: Floats, model: str) -> Floats:
     if model == BDGL16:
-        log2_cost: Array = 0.292 * block + 16.4
+        log2_cost: Floats = 0.292 * block + 16.4
         return log2_cost
     log2_cost = math.log2(_PROGRESSIVE) + _LIST_SLOPE * block + _LIST_FIXED
     return log2_cost
 
 
-def _log_binomial(n: Array | float, k: Array | float) -> Array:
+def _log_binomial(n: Floats | float, k: Floats | float) -> Floats:
     """ln of n over k; minus infinity where k exceeds n."""
     n, k = np.asarray(n, dtype=np.float64), np.asarray(k, dtype=np.float64)
-    log_count: Array = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
+    log_count: Floats = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
     return np.where(k > n, -np.inf, log_count)
 
 
-def _repeats_log2(log_probability: Array) -> Array:
+def _repeats_log2(log_probability: Floats) -> Floats:
     """log2 of the trials after which one has succeeded, from ln of the probability of one."""
     chance = np.exp(np.minimum(log_probability, 0.0))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         few = np.log2(np.maximum(np.log(1 - _SUCCESS) / np.log1p(-chance), 1.0))
     many = math.log2(-math.log(1 - _SUCCESS)) - log_probability / math.log(2)
-    trials: Array = np.where(chance > 1e-9, np.where(chance >= _SUCCESS, 0.0, few), many)
-    return trials
+    return np.where(chance > 1e-9, np.where(chance >= _SUCCESS, 0.0, few), many)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +184,10 @@ class _Problem:
                     cheapest[name] = attack
         return tuple(cheapest.values())
 
-    def _least(self, name: str, cost: Cost, zetas: Array) -> Attack:
+    def _least(self, name: str, cost: Cost, zetas: Floats) -> Attack:
         """The cheapest point of the grid: the cheapest of some of its points first, then of all that may be cheaper."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # guesses that there are none of
-            blocks: Array = _BLOCKS.astype(np.float64)
+            blocks: Floats = _BLOCKS.astype(np.float64)
             some, _ = cost(blocks[::8, None], zetas[None, ::8], math.inf)
             most = float(np.where(np.isnan(some), np.inf, some).min()) + _SLACK
             blocks = blocks[reduction_log2(blocks, np.ones(len(blocks)), self.model) <= most]
@@ -199,7 +197,7 @@ class _Problem:
         return Attack(name, float(costs[at]), int(blocks[at[0]]), int(zetas[at[1]]), int(weights[at]))
 
     # The primal lattice of d vectors: q of them, and the secret scaled to the errors' size.
-    def _basis(self, block: Array, zeta: Array) -> tuple[Array, Array, Array]:
+    def _basis(self, block: Floats, zeta: Floats) -> tuple[Floats, Floats, Floats]:
         """ln of the root Hermite factor, the dimension, and ln of the lattice's volume."""
         log_delta = log_root_hermite(block)
         left = self.ring_dim - zeta
@@ -209,7 +207,7 @@ class _Problem:
         dim = np.maximum(dim, np.maximum(block, left))
         return log_delta, dim, (dim - left) * self.log_q * math.log(2) + left * log_scale
 
-    def _primal(self, block: Array, zeta: Array, _most: float) -> tuple[Array, Array]:
+    def _primal(self, block: Floats, zeta: Floats, _most: float) -> tuple[Floats, Floats]:
         """The projection of the errors is the shortest vector of the last block; guessed coordinates are all 0."""
         log_delta, dim, log_volume = self._basis(block, zeta)
         is_shortest = math.log(SIGMA) + np.log(block) / 2 <= (2 * block - dim) * log_delta + log_volume / dim
@@ -217,7 +215,7 @@ class _Problem:
         cost = reduction_log2(block, dim, self.model) + _repeats_log2(hit)
         return np.where(is_shortest & (block <= dim), cost, np.inf), np.zeros(cost.shape)
 
-    def _primal_hybrid(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
+    def _primal_hybrid(self, block: Floats, zeta: Floats, most: float) -> tuple[Floats, Floats]:
         """Nearest planes from each guess, and a meeting of halves of the guess."""
         log_delta, dim, log_volume = self._basis(block, zeta)
         last = log_volume / dim - (dim - 1) * log_delta
@@ -238,7 +236,7 @@ class _Problem:
             grid.add(at, cost, weight)
         return grid.best, grid.weights
 
-    def _primal_meet_lwe(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
+    def _primal_meet_lwe(self, block: Floats, zeta: Floats, most: float) -> tuple[Floats, Floats]:
         """Meet-LWE over the guess: nearest planes of its lists in a few projections, then of what is left in all."""
         log_delta, dim, log_volume = self._basis(block, zeta)
         last = log_volume / dim - (dim - 1) * log_delta
@@ -256,7 +254,7 @@ class _Problem:
         return grid.best, grid.weights
 
     @staticmethod
-    def _one_nearest_plane(last: Array, log_delta: Array, dim: Array) -> Array:
+    def _one_nearest_plane(last: Floats, log_delta: Floats, dim: Floats) -> Floats:
         """ln of the probability that nearest planes find the errors from the whole guess."""
         log_chance = np.zeros(last.shape)
         steps = 24
@@ -267,7 +265,7 @@ class _Problem:
         return log_chance
 
     @staticmethod
-    def _nearest_plane(last: Array, log_delta: Array, dim: Array) -> Array:
+    def _nearest_plane(last: Floats, log_delta: Floats, dim: Floats) -> Floats:
         """ln of the probability that nearest planes find the errors from both halves of a guess."""
         log_chance = np.zeros(last.shape)
         steps = 24
@@ -278,7 +276,7 @@ class _Problem:
             log_chance += np.log(factor) * np.clip(dim - first, 0, steps)
         return log_chance
 
-    def _hit(self, zeta: Array, weight: int, places: Array | None = None) -> Array:
+    def _hit(self, zeta: Floats, weight: int, places: Floats | None = None) -> Floats:
         """ln of the probability that the guessed coordinates hold `weight` of the secret's.
 
         `places`: ln of the ways in which they can, where it is known.
@@ -288,7 +286,7 @@ class _Problem:
         return places + rest - _log_secrets(self.ring_dim, self.weight)
 
     # The dual lattice: short vectors turn samples into samples of the guessed coordinates alone.
-    def _short(self, block: Array, zeta: Array, weight: int) -> tuple[Array, Array]:
+    def _short(self, block: Floats, zeta: Floats, weight: int) -> tuple[Floats, Floats]:
         """The dimension, and the standard deviation of the new samples' error over q."""
         log_delta = log_root_hermite(block)
         left = self.ring_dim - zeta
@@ -299,7 +297,7 @@ class _Problem:
         log_error = math.log(4 / 3) / 2 + np.log(spread) + dim * log_delta - samples / dim * log_ratio
         return dim, np.exp(np.minimum(log_error, 5.0))
 
-    def _dual(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
+    def _dual(self, block: Floats, zeta: Floats, most: float) -> tuple[Floats, Floats]:
         """Every guess of the guessed coordinates is tried on as many samples as tell it from a wrong one."""
         grid = self._found(block, zeta, most)
         for weight in range(min(self.weight, 48) + 1):
@@ -317,7 +315,7 @@ class _Problem:
             grid.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
         return grid.best, grid.weights
 
-    def _dual_meet(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
+    def _dual_meet(self, block: Floats, zeta: Floats, most: float) -> tuple[Floats, Floats]:
         """Two halves of a guess meet where their samples differ by no more than the errors."""
         grid = self._found(block, zeta, most)
         for weight in range(0, self.weight + 1, 2):
@@ -337,7 +335,7 @@ class _Problem:
             grid.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
         return grid.best, grid.weights
 
-    def _dual_meet_lwe(self, block: Array, zeta: Array, most: float) -> tuple[Array, Array]:
+    def _dual_meet_lwe(self, block: Floats, zeta: Floats, most: float) -> tuple[Floats, Floats]:
         """As `_dual_meet`, with the lists of Meet-LWE instead of the halves of a guess."""
         grid = self._found(block, zeta, most)
         for weight in range(2, min(self.weight, _MEET_WEIGHTS) + 1, 2):
@@ -354,12 +352,12 @@ class _Problem:
             grid.add(at, cost + _repeats_log2(log_hit[:, at]), weight)
         return grid.best, grid.weights
 
-    def _found(self, block: Array, zeta: Array, most: float) -> _Found:
+    def _found(self, block: Floats, zeta: Floats, most: float) -> _Found:
         """For a dual attack: its lattices have more dimensions than coordinates that are not guessed."""
         reduction = reduction_log2(block, self.ring_dim - zeta + 1, self.model)
         return _Found(reduction.shape, most, reduction)
 
-    def _many(self, block: Array, dim: Array, samples_log2: Array) -> Array:
+    def _many(self, block: Floats, dim: Floats, samples_log2: Floats) -> Floats:
         """Reduction, and a sieve for each of its yields of short vectors."""
         sieves = np.maximum(samples_log2 - _VECTORS * block, 0.0)
         return np.logaddexp2(reduction_log2(block, dim, self.model), _sieve_log2(block, self.model) + sieves)
@@ -396,19 +394,19 @@ class _Problem:
 class _Found:
     """The cheapest weight of each point of a grid. Points that cannot be the cheapest of all need not be looked at."""
 
-    def __init__(self, shape: tuple[int, ...], most: float, least: Array) -> None:
+    def __init__(self, shape: tuple[int, ...], most: float, least: Floats) -> None:
         """`least`: (b, z) a lower bound of log2 of the cost, but for the repeats until a guess hits."""
         self.best = np.full(shape, np.inf)
         self.weights = np.zeros(shape)
         self._most = most
         self._least = np.fmin.reduce(least, 0, initial=np.inf)  # no number: not even the cost is one
 
-    def open(self, log_hit: Array, guess: Array | float = 0.0) -> npt.NDArray[np.intp]:
+    def open(self, log_hit: Floats, guess: Floats | float = 0.0) -> npt.NDArray[np.intp]:
         """Columns that may hold the cheapest point: by the repeats, 1 over the chance at least, and by the guess."""
         bound = np.maximum(self._least - log_hit / _BIT, guess)
         return np.nonzero((bound <= self._most)[0])[0]
 
-    def add(self, at: npt.NDArray[np.intp], cost: Array, weight: int) -> None:
+    def add(self, at: npt.NDArray[np.intp], cost: Floats, weight: int) -> None:
         """Take the costs at these columns with a guess of this weight."""
         known = self.best.take(at, 1)
         better = cost < known  # a cost that is not a number is not
@@ -417,12 +415,12 @@ class _Found:
         self._most = min(self._most, float(best.min(initial=np.inf)) + _SLACK)
 
 
-def _ternary_log2(n: Array, ones: Array) -> Array:
+def _ternary_log2(n: Floats, ones: Floats) -> Floats:
     """log2 of the number of ternary vectors of n coordinates with this many 1 and as many -1."""
     return (_log_binomial(n, ones) + _log_binomial(n - ones, ones)) / math.log(2)
 
 
-def _meet_lwe_log2(zeta: Array, weight: int) -> Array:
+def _meet_lwe_log2(zeta: Floats, weight: int) -> Floats:
     """log2 of the longest list and merge of Meet-LWE over `zeta` coordinates, in trees of 2 and of 3 levels.
 
     As `_Problem._tree`, for many numbers of coordinates at once.
@@ -430,14 +428,14 @@ def _meet_lwe_log2(zeta: Array, weight: int) -> Array:
     n = zeta.reshape(-1, 1, 1)
     ones = weight / 2
     first_added = np.arange(13, dtype=np.float64).reshape(1, -1, 1)
-    first: Array = ones / 2 + first_added
+    first: Floats = ones / 2 + first_added
     size = _ternary_log2(n, first)
     signs = 2 * float(_log_binomial(ones, ones / 2)) / math.log(2)
     many = signs + _ternary_log2(np.maximum(n - 2 * ones, 0), first_added)
     listed = size - many
     two = np.maximum(listed, size / 2)
     second_added = np.arange(7, dtype=np.float64).reshape(1, 1, -1)
-    second: Array = first / 2 + second_added
+    second: Floats = first / 2 + second_added
     size_below = _ternary_log2(n, second)
     signs_below = 2 * _log_binomial(first, first / 2) / math.log(2)
     many_below = signs_below + _ternary_log2(np.maximum(n - 2 * first, 0), second_added)
@@ -445,12 +443,11 @@ def _meet_lwe_log2(zeta: Array, weight: int) -> Array:
     merge = 2 * listed_below + many_below - many
     three = np.maximum(np.maximum(listed, merge), np.maximum(listed_below, size_below / 2))
     trees = [np.where(np.isnan(tree), np.inf, tree).min((1, 2)) for tree in (two, three)]
-    cheapest: Array = np.minimum(*trees).reshape(zeta.shape)
-    return cheapest
+    return np.minimum(*trees).reshape(zeta.shape)
 
 
 @lru_cache(maxsize=64)
-def _log_secrets(ring_dim: int, weight: int) -> Array:
+def _log_secrets(ring_dim: int, weight: int) -> Floats:
     """ln of the number of places of a secret's coefficients that are not 0."""
     return _log_binomial(ring_dim, weight)
 

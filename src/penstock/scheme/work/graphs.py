@@ -121,9 +121,7 @@ def _mod_up(b: Builder, source: Sequence[int], *, operand: bool, result: bool = 
     return raised
 
 
-def _key_product(
-    b: Builder, raised: Sequence[Sequence[int]], source: Sequence[int], *, operand: bool, result: bool = False
-) -> Halves:
+def _key_product(b: Builder, raised: Sequence[Sequence[int]], source: Sequence[int], *, operand: bool) -> Halves:
     """Both sums of the digits' products with the key. Digits come from `raised` and `source`, or from the operand."""
     digits = b.s.params.active_digits(b.s.limbs)
     wide = (*b.p, *b.q)
@@ -132,14 +130,12 @@ def _key_product(
     for digit in range(digits):
         ready = [*(raised[digit] if raised else ()), *source]
         for half in range(2):
-            last = digit == digits - 1
             at = b.add(
                 _N.KEY_PRODUCT,
                 f"key {digit + 1}",
                 wide,
                 by_limb=[*ready, *sums[half]],
                 operand=operand,
-                result=result and last,
                 reads=len(wide) * (2 if digit else 1),
             )
             sums[half][:] = [at]

@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.base.types import Ints as Ints
 from penstock.errors import TraceError
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.work.kernels import Hoisting, KernelWork, kernel_work
-
-Ints = npt.NDArray[np.int64]
 
 
 class Shape(NamedTuple):

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Floats
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.sums import fold
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain
-
-Floats = npt.NDArray[np.float64]
 
 SHIFTS = tuple((dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1))
 COMPACT_LEVELS = 3
@@ -71,11 +70,11 @@ class ImageLayout:
             )
         return self.slots // self.period
 
-    def vector(self, values: Floats, copies: int | None = None) -> Floats:
+    def vector(self, values: Floats) -> Floats:
         """Slots that hold `values`, (channels, side, side), or (channels, 1, 1) for all pixels, in each copy."""
         grid = np.zeros((self.channels, self.grid, self.grid))
         grid[:, :: self.gap, :: self.gap] = values
-        return np.tile(grid.reshape(-1), self.copies if copies is None else copies)
+        return np.tile(grid.reshape(-1), self.copies)
 
     def read(self, slots: Floats) -> Floats:
         """The values (channels, side, side) of the first copy."""
@@ -85,10 +84,7 @@ class ImageLayout:
 
 def horner(ev: Evaluator, terms: Iterable[Ciphertext], step: int) -> Ciphertext:
     """Sum of rotate(term_k, k * step), terms from the last to the first: every rotation uses one key."""
-    total = None
-    for term in terms:
-        total = term if total is None else ev.add(ev.rotate(total, step), term)
-    return total
+    return reduce(lambda total, term: ev.add(ev.rotate(total, step), term), terms)
 
 
 def neighbours(ev: Evaluator, a: Ciphertext, layout: ImageLayout) -> list[Ciphertext]:
@@ -136,8 +132,7 @@ def convolve(
 
 def biases(ev: Evaluator, layout: ImageLayout, bias: Floats) -> Plain:
     """A bias a channel, on every pixel."""
-    plain: Plain = ev.encode(layout.vector(np.broadcast_to(bias[:, None, None], (len(bias), 1, 1))))
-    return plain
+    return ev.encode(layout.vector(np.broadcast_to(bias[:, None, None], (len(bias), 1, 1))))
 
 
 def compact(

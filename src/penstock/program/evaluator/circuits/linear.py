@@ -42,16 +42,8 @@ def baby_steps(num_diagonals: int) -> int:
     return 1 << max(0, round(math.log2(max(1, num_diagonals)) / 2))
 
 
-def linear_transform(
-    ev: Evaluator,
-    a: Ciphertext,
-    diagonals: Mapping[int, Plain],
-    *,
-    stride: int = 1,
-    offset: int = 0,
-    baby: int | None = None,
-) -> Ciphertext:
-    """sum_k diagonal_k * rotate(a, (k + offset) * stride); the result is a product, not rescaled.
+def linear_transform(ev: Evaluator, a: Ciphertext, diagonals: Mapping[int, Plain], *, stride: int = 1) -> Ciphertext:
+    """sum_k diagonal_k * rotate(a, k * stride); the result is a product, not rescaled.
 
     `diagonals` maps k to the diagonal already rotated for BSGS (`bsgs_diagonals` does that). Baby steps share one
     digit decomposition. Without a diagonal the matrix is zero, and so is the product. Source: Halevi & Shoup, CRYPTO
@@ -59,7 +51,7 @@ def linear_transform(
     """
     if not diagonals:
         return ev.mult(a, 0.0)
-    baby = baby or baby_steps(len(diagonals))
+    baby = baby_steps(len(diagonals))
     low, high = min(diagonals), max(diagonals)
     used = sorted({(k - low) % baby for k in diagonals})
     rotated = dict(zip(used, ev.rotate_many(a, [j * stride for j in used]), strict=True))
@@ -69,20 +61,12 @@ def linear_transform(
         if not steps:
             continue
         inner = ev.weighted_sum([rotated[j] for j in steps], [diagonals[giant + j] for j in steps])
-        inner = ev.rotate(inner, (giant + offset) * stride)
+        inner = ev.rotate(inner, giant * stride)
         total = inner if total is None else ev.add(total, inner)
     return total
 
 
-def bsgs_diagonals(
-    ev: Evaluator,
-    diagonals: Mapping[int, Values],
-    *,
-    stride: int = 1,
-    offset: int = 0,
-    baby: int | None = None,
-    name: str,
-) -> dict[int, Plain]:
+def bsgs_diagonals(ev: Evaluator, diagonals: Mapping[int, Values], *, stride: int = 1, name: str) -> dict[int, Plain]:
     """Diagonals encoded for `linear_transform`: each rotated back by its giant step.
 
     Raises: UsageError: a diagonal that does not fill all slots.
@@ -93,9 +77,8 @@ def bsgs_diagonals(
             f"diagonal {short[0]} has shape {np.shape(diagonals[short[0]])}, and rotations turn over {slots} slots: "
             f"repeat it to ({slots},) with np.tile, as the values of the operand repeat"
         )
-    baby = baby or baby_steps(len(diagonals))
-    low = min(diagonals, default=0)
+    baby, low = baby_steps(len(diagonals)), min(diagonals, default=0)
     return {
-        k: ev.encode(np.roll(values, ((k - low) // baby * baby + low + offset) * stride), name=f"{name}[{k}]")
+        k: ev.encode(np.roll(values, ((k - low) // baby * baby + low) * stride), name=f"{name}[{k}]")
         for k, values in diagonals.items()
     }

@@ -16,11 +16,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Floats
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits.chebyshev import chebyshev_levels, evaluate
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator
-
-Floats = npt.NDArray[np.float64]
 
 _ROUNDS = 60
 _GRID = 4000
@@ -134,8 +133,7 @@ def _extremes(error: Floats, count: int) -> npt.NDArray[np.int64] | None:
 
 def relu_of(sign: CompositeSign, x: Floats) -> Floats:
     """x (1 + sign(x)) / 2 on plain values of [-1, 1]."""
-    result: Floats = x * (0.5 + 0.5 * sign(x))
-    return result
+    return x * (0.5 + 0.5 * sign(x))
 
 
 def parse_degrees(text: str) -> tuple[int, ...]:

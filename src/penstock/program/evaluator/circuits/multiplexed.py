@@ -11,17 +11,15 @@ parallel convolutions", ICML 2022 (ePrint 2021/1688).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Floats
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.convolution import SHIFTS, inside
 from penstock.program.evaluator.circuits.sums import fold
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain
-
-Floats = npt.NDArray[np.float64]
 
 LEVELS = 2
 """Levels that a convolution takes."""
@@ -85,8 +83,7 @@ class Multiplexed:
         full = np.zeros((self.blocks * self.gap**2, self.side, self.side))
         full[: self.channels] = values
         split = full.reshape(self.blocks, self.gap, self.gap, self.side, self.side)
-        result: Floats = split.transpose(0, 3, 1, 4, 2).reshape(self.period)
-        return result
+        return split.transpose(0, 3, 1, 4, 2).reshape(self.period)
 
     def vector(self, values: Floats) -> Floats:
         """(slots,) with `values` in each copy."""
@@ -140,26 +137,25 @@ def downsample(ev: Evaluator, a: Ciphertext, layout: Multiplexed, factor: float)
     out = layout.strided(2 * channels, 2)
     kept = np.zeros((layout.side, layout.side))
     kept[::2, ::2] = factor
-    total = None
 
-    def channel(c: int) -> Floats:
+    def mask_of(c: int) -> Floats:
         chosen = np.zeros((channels, 1, 1))
         chosen[c] = 1.0
         mask = np.zeros(layout.slots)
         mask[: layout.period] = layout.pixels(chosen * kept)
         return mask
 
-    for c in range(channels):
-        term = ev.mult(a, ev.encode(partial(channel, c)))
-        term = ev.rotate(term, layout.offset(c) - out.offset(channels // 2 + c))
-        total = term if total is None else ev.add(total, term)
+    def moved(c: int) -> Ciphertext:
+        channel = ev.mult(a, ev.encode(partial(mask_of, c)))
+        return ev.rotate(channel, layout.offset(c) - out.offset(channels // 2 + c))
+
+    total = reduce(ev.add, map(moved, range(channels)))
     return fold(ev, total, out.copies, -out.period)
 
 
 def biases(ev: Evaluator, layout: Multiplexed, bias: Floats) -> Plain:
     """A bias a channel, on every pixel."""
-    plain: Plain = ev.encode(layout.vector(bias[:, None, None]))
-    return plain
+    return ev.encode(layout.vector(bias[:, None, None]))
 
 
 def sum_channels(ev: Evaluator, a: Ciphertext, layout: Multiplexed) -> Ciphertext:

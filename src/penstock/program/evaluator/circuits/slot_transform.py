@@ -18,12 +18,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Complexes
 from penstock.program.evaluator.circuits.chebyshev import rescale_level
 from penstock.program.evaluator.protocol import Ciphertext, InnerEvaluator, Plain
-
-Complex = npt.NDArray[np.complex128]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +171,10 @@ def _plains(ev: InnerEvaluator, stage: Stage, name: str) -> list[Plain]:
             for index in range(stage.diagonals)
         ]
 
-    plains: list[Plain] = ev.shared(f"bootstrap/{stage.slots}/{name}", made)
-    return plains
+    return ev.shared(f"bootstrap/{stage.slots}/{name}", made)
 
 
-def _plain_values(stage: Stage, index: int, length: int) -> Complex:
+def _plain_values(stage: Stage, index: int, length: int) -> Complexes:
     """Diagonal of step `index`, rotated for its giant step and for the rotation that the stage leaves, (length,)."""
     number = stage.lowest + index if stage.upward else stage.lowest + stage.diagonals - 1 - index
     diagonal = diagonals_of_stage(replace(stage, lead=0, shift=0))[number]
@@ -188,14 +185,14 @@ def _plain_values(stage: Stage, index: int, length: int) -> Complex:
 
 
 @lru_cache(maxsize=4)
-def diagonals_of_stage(stage: Stage) -> dict[int, Complex]:
+def diagonals_of_stage(stage: Stage) -> dict[int, Complexes]:
     """Number of each diagonal, in strides -> its values, (n,) or (2n,) where the stage is at the halves."""
-    whole: dict[int, Complex] = {0: np.ones(stage.slots, dtype=np.complex128)}
+    whole: dict[int, Complexes] = {0: np.ones(stage.slots, dtype=np.complex128)}
     for layer in range(stage.first, stage.first + stage.layers):
         butterflies = _butterflies(stage.slots, layer, decode=stage.decode)
         # Decoding runs through the layers upwards, encoding downwards.
         whole = _product(butterflies, whole) if stage.decode else _product(whole, butterflies)
-    diagonals: dict[int, Complex] = {}
+    diagonals: dict[int, Complexes] = {}
     for offset, values in whole.items():
         number = offset // stage.stride
         number = number % stage.radix if stage.wraps else number
@@ -206,7 +203,7 @@ def diagonals_of_stage(stage: Stage) -> dict[int, Complex]:
     return diagonals
 
 
-def _butterflies(slots: int, layer: int, *, decode: bool) -> dict[int, Complex]:
+def _butterflies(slots: int, layer: int, *, decode: bool) -> dict[int, Complexes]:
     """One layer: (x, y) -> (x + t y, x - t y), or its inverse, `stride` slots apart."""
     stride = 1 << layer
     powers = np.asarray([pow(5, j, 8 * stride) for j in range(stride)])
@@ -222,9 +219,9 @@ def _butterflies(slots: int, layer: int, *, decode: bool) -> dict[int, Complex]:
     }
 
 
-def _product(left: dict[int, Complex], right: dict[int, Complex]) -> dict[int, Complex]:
+def _product(left: dict[int, Complexes], right: dict[int, Complexes]) -> dict[int, Complexes]:
     """The diagonals of a product of two matrices."""
-    made: dict[int, Complex] = {}
+    made: dict[int, Complexes] = {}
     for a, first in left.items():
         for b, second in right.items():
             term = first * np.roll(second, -a)

@@ -10,14 +10,12 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from penstock.base.types import Floats
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits.minimax import CompositeSign, composite_sign, parse_degrees, relu_of
 from penstock.program.evaluator.placement import Chain
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, chebyshev_coefficients
-
-Floats = npt.NDArray[np.float64]
 
 PRECISION_BITS = 13
 """alpha of Lee et al., ICML 2022: ReLU on [-1, 1] within about 2^-alpha."""
@@ -32,15 +30,12 @@ class Activation(Protocol):
     @property
     def blocks(self) -> tuple[int, ...]:
         """Levels of its parts, in the order in which they run."""
-        ...
 
     def apply(self, ev: Evaluator, a: Ciphertext, chain: Chain, slots: int | None = None) -> Ciphertext:
         """ReLU of an encrypted vector; `chain` is asked before each block, for values with a period of `slots`."""
-        ...
 
     def plain(self, x: Floats) -> Floats:
         """What it computes, on plain values."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

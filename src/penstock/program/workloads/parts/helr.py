@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -190,11 +191,8 @@ class ColumnTraining(_FiveLevels):
     def gradient(self, batch: Sequence[Ciphertext], momentum: list[Ciphertext]) -> list[Ciphertext]:
         ev = self.ev
         with ev.scope("forward"):
-            inner: Ciphertext | None = None
-            for samples, part in zip(batch, momentum, strict=True):
-                own = fold(ev, ev.rescale(ev.mult(samples, part)), self.columns)
-                inner = own if inner is None else ev.add(inner, own)
-            scores = self.scores(inner)
+            products = (ev.rescale(ev.mult(samples, part)) for samples, part in zip(batch, momentum, strict=True))
+            scores = self.scores(reduce(ev.add, (fold(ev, product, self.columns) for product in products)))
         with ev.scope("sigmoid"):
             slope = self.slope(scores)
         with ev.scope("backward"):

@@ -16,9 +16,8 @@ import numpy.typing as npt
 from penstock.base.system import remedy
 from penstock.base.system.files import os_errors
 from penstock.base.system.outside import content_of, unpacked
+from penstock.base.types import Floats
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
-
-Floats = npt.NDArray[np.float64]
 
 SIDE = 14
 """HELR works on images of 14 x 14 = 196 features."""
@@ -49,8 +48,7 @@ def upsample(images: Floats, side: int) -> Floats:
     low = np.minimum(at.astype(int), source - 2)
     part = at - low
     rows = images[:, low, :] * (1 - part)[None, :, None] + images[:, low + 1, :] * part[None, :, None]
-    result: Floats = rows[:, :, low] * (1 - part) + rows[:, :, low + 1] * part
-    return result
+    return rows[:, :, low] * (1 - part) + rows[:, :, low + 1] * part
 
 
 def bundled_digits(instead: str) -> tuple[Floats, npt.NDArray[np.int64]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -85,11 +86,7 @@ class LowMemoryResnet:
         return [corners[0], up, corners[1], left, x, right, corners[2], down, corners[3]]
 
     def _summed(self, terms: list[Ciphertext], period: int, bound: float) -> Ciphertext:
-        parts = [self._times(term, self._drawn(period, bound)) for term in terms]
-        total = parts[0]
-        for part in parts[1:]:
-            total = self.ev.add(total, part)
-        return total
+        return reduce(self.ev.add, [self._times(term, self._drawn(period, bound)) for term in terms])
 
     def _initial(self, x: Ciphertext) -> Ciphertext:
         """The first convolution, whose three input channels are added up by rotations."""

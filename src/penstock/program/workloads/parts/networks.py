@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.base.system.outside import check_bytes, content_of
+from penstock.base.types import Floats
 from penstock.errors import CapabilityMissing, UsageError
 from penstock.program.workloads import Check
 from penstock.program.workloads.parts.images import MOST_IMAGE_BYTES, bundled_digits, upsample
 
-Floats = npt.NDArray[np.float64]
 Activation = Callable[[Floats], Floats]
 
 CLASSES = 10
@@ -180,8 +180,7 @@ def convolve(x: Floats, weight: Floats, bias: Floats, stride: int = 1) -> Floats
     shifted = [around[:, :, i : i + side : stride, j : j + side : stride] for i in range(3) for j in range(3)]
     columns = np.stack(shifted, axis=2).transpose(0, 3, 4, 1, 2).reshape(n * out * out, c * 9)
     product = columns @ weight.reshape(len(weight), c * 9).T + bias
-    result: Floats = product.reshape(n, out, out, len(weight)).transpose(0, 3, 1, 2)
-    return result
+    return product.reshape(n, out, out, len(weight)).transpose(0, 3, 1, 2)
 
 
 def relu(x: Floats) -> Floats:
@@ -191,8 +190,7 @@ def relu(x: Floats) -> Floats:
 
 def normalized(images: Floats) -> Floats:
     """Pixels of [0, 1] as the networks take them: in [-1, 1]."""
-    result: Floats = 2.0 * images - 1.0
-    return result
+    return 2.0 * images - 1.0
 
 
 def weights_beside(path: Path) -> Path:

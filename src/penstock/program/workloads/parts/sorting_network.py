@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.types import Ints
 from penstock.errors import UsageError
-
-Ints = npt.NDArray[np.int64]
 
 ALONE = -1
 """Place of a slot that a step leaves unchanged."""

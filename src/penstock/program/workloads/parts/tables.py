@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.base.types import Floats
 from penstock.program.database.filtering import FilterScan, JoinScan, unit_of_codes
 from penstock.program.database.matching import MatchPlan
 from penstock.program.database.ranking import RankPlan
 from penstock.program.database.ssc import SscPlan
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
-from penstock.program.workloads.parts.check import Check, Floats
+from penstock.program.workloads.parts.check import Check
 
 TOLERANCE = 1e-4
 """Of a sum of values within [0, 1], or of their products, and of a count."""

@@ -144,9 +144,9 @@ class Gpu:
             launch.kernel in gone and launch.amount for launch in _launches(work, self.fused, self.joined, 4, 0.0)
         )
 
-    def least_limbs(self, ring_dim: int, batch: float = 1.0) -> float:
+    def least_limbs(self, ring_dim: int) -> float:
         """Limbs below which a launch gets no faster: integer units are not full, 0 without a roofline."""
-        return 0.0 if self.roofline is None else self.roofline.full_points / (ring_dim * batch)
+        return 0.0 if self.roofline is None else self.roofline.full_points / ring_dim
 
     def seconds(
         self, work: KernelWork, *, word_bytes: int, share: float = 1.0, together: float = 1.0, plaintexts: float = 0.0

@@ -302,8 +302,7 @@ class BootstrapCircuit:
             steps = (k for k in range(stage.diagonals) if stage.has(k) or not few)
             return {k: Plain(partial(values, k), f"{name}[{k}]") for k in steps}
 
-        plains: dict[int, Plain] = self.ev.shared(f"bootstrap/{slots}/{name}", made)
-        return plains
+        return self.ev.shared(f"bootstrap/{slots}/{name}", made)
 
     def _apply(self, a: Cipher, stage: LibraryStage, plains: dict[int, Plain]) -> Cipher:
         """One stage, over Q and P up to its end. The giant steps by Horner's rule: one key serves them all."""

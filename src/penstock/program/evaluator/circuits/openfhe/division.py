@@ -98,8 +98,7 @@ def _scaled(d: Values, factor: float, divisor: float) -> Values:
 
 def _trimmed(r: Values) -> Values:
     """Without the zeros at its end."""
-    rest: Values = r[: np.max(np.flatnonzero(r), initial=0) + 1]
-    return rest
+    return r[: np.max(np.flatnonzero(r), initial=0) + 1]
 
 
 def _is_one(value: float) -> bool:
