@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 
 from penstock.base.system import toml
@@ -23,7 +21,7 @@ from penstock.lab.instorage.machine import (
     UnitAccelerator,
 )
 from penstock.scheme.machines.figure import Evidence, Figure
-from penstock.scheme.machines.files import choice, figure, named_or_file, parse_spec, shipped
+from penstock.scheme.machines.files import Shelf, choice, figure, parse_spec
 from penstock.scheme.machines.records import FigureSpec, RecordSpec
 from penstock.scheme.operations import KINDS, OpKind
 from penstock.scheme.work.kernels import Hoisting
@@ -106,13 +104,7 @@ class AddersSpec(AcceleratorSpec):
 
 def load_instorage(name: str) -> InStorage:
     """By name or by the path of a TOML file."""
-    return named_or_file(name, "in-storage accelerator", accelerators, from_toml)
-
-
-@lru_cache(maxsize=1)
-def accelerators() -> Mapping[str, InStorage]:
-    """Those under `data/instorage/`."""
-    return shipped("instorage", "in-storage accelerator", _from_table)
+    return accelerators.load(name)
 
 
 def from_toml(written: Path | bytes, where: str) -> InStorage:
@@ -122,6 +114,10 @@ def from_toml(written: Path | bytes, where: str) -> InStorage:
             automorphism, a kind or an operation that is not known. FileError: the file cannot be read.
     """
     return _from_table(toml.table(written, where, "an in-storage accelerator file", MachineError), where)
+
+
+def _read(written: RowView | Path, where: str) -> InStorage:
+    return from_toml(written, where) if isinstance(written, Path) else _from_table(written, where)
 
 
 def _from_table(record: RowView, where: str) -> InStorage:
@@ -248,3 +244,7 @@ def load_units(text: str) -> UnitAccelerator:
             f"'{text}' is known by one rate, and this needs functional units: use 'fheins', or a file of kind 'units'"
         )
     return accelerator
+
+
+accelerators = Shelf("instorage", "in-storage accelerator", _read)
+"""Those under `data/instorage/`."""

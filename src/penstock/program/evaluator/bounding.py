@@ -28,8 +28,8 @@ import numpy as np
 
 from penstock.errors import ParamsError, PenstockError
 from penstock.program.evaluator.call import Call, Cipher, Executed
-from penstock.program.evaluator.noise import SIGMA, NoiseModel
-from penstock.program.evaluator.noisy import Noisy, NoisyEvaluator, Variance
+from penstock.program.evaluator.noise import SIGMA, NoiseModel, Noisy, Variance
+from penstock.program.evaluator.noisy import NoisyEvaluator
 from penstock.program.evaluator.protocol import Plain, Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.scheme.operations import OpKind

@@ -14,7 +14,8 @@ import numpy as np
 from penstock.program.evaluator.abreast import Circuit
 from penstock.program.evaluator.call import Cipher, Composite, Executed, WeightedSum
 from penstock.program.evaluator.composites import ExpandingEvaluator
-from penstock.program.evaluator.noisy import Noisy, NoisyEvaluator, Variance
+from penstock.program.evaluator.noise import Noisy, Variance
+from penstock.program.evaluator.noisy import NoisyEvaluator
 from penstock.program.evaluator.protocol import Plain, Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.scheme.operations import OpKind

@@ -12,8 +12,10 @@ normal and its steps; Kim et al., CT-RSA 2022 (ePrint 2020/1118), for RNS-CKKS w
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -30,6 +32,64 @@ from penstock.scheme.params.secrets import (
 
 SIGMA = 3.19
 """Standard deviation of errors. Source: HomomorphicEncryption.org, and OpenFHE's default."""
+
+
+Variance: TypeAlias = float | Values
+"""Of noise in slots: one number, or one a slot."""
+
+
+@dataclass(eq=False, slots=True)
+class Noisy:
+    """The decryption of a ciphertext, and the scale that the library assigns to it.
+
+    Noise that is alike in all coefficients is drawn when the values are first asked for, all of it at once.
+    """
+
+    drawn: Values
+    """complex128, (n,), n a power of two: values that repeat with that period."""
+    scale: float
+    pending: Variance = 0.0
+    """Variance of the values' noise that is not drawn yet: one number, or one a slot."""
+    rescaled: dict[int, Noisy] = field(default_factory=dict)
+    """Its remainder after a rescale at this many limbs: the same on every request."""
+    polynomials: int = 2
+    """Those before the first that is zero throughout.
+
+    A ciphertext less itself has none, and a number that is added to it reaches the first only. If there is none, no key
+    switch and no rounding adds noise.
+    """
+    bound: float = math.nan
+    """What `penstock.program.evaluator.bounding` proves of its error; not a number: nothing yet."""
+
+    def like(self, values: Values, scale: float | None = None) -> Noisy:
+        """Other values of as many polynomials."""
+        scale = self.scale if scale is None else scale
+        return Noisy(values, scale, polynomials=self.polynomials, bound=self.bound)
+
+    def with_noise(self, variance: Variance) -> Noisy:
+        self.pending = self.pending + variance
+        return self
+
+
+@dataclass(slots=True)
+class SharedNoise:
+    """What an evaluator shares with its siblings: one secret, one source of noise."""
+
+    weight: float
+    """Of the secret: the sum of squares of its coefficients."""
+    random: np.random.Generator
+    refreshes: int = 0
+    """Bootstrappings so far."""
+    known: dict[int, Values] = field(default_factory=dict)
+
+    def mean_in_slots(self, slots: int) -> Values:
+        """The part of a ModDown's noise that is not white: the values of (1 + X + …)(1 + s) and, in the second row,
+        of (1 + X + …) s."""
+        if slots not in self.known:
+            normal = self.random.standard_normal((2, slots)) * np.sqrt(self.weight / 2)
+            secret = normal[0] + 1j * normal[1]
+            self.known[slots] = ones_in_slots(slots) * np.stack([1 + secret, secret])
+        return self.known[slots]
 
 
 @dataclass(frozen=True)
@@ -213,3 +273,8 @@ def _places(slots: int) -> Values:
         places[j] = (power - 1) // 2
         power = power * 5 % (4 * slots)
     return places
+
+
+def tiled(values: Values, length: int) -> Values:
+    """As many values, repeated."""
+    return values if len(values) == length else np.tile(values, length // len(values))

@@ -8,10 +8,8 @@ too: raising the modulus adds whole multiples of q_0, and the sine's residue of 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -34,7 +32,7 @@ from penstock.program.evaluator.call import (
 from penstock.program.evaluator.composites import ExpandingEvaluator
 from penstock.program.evaluator.fits import check_real_number, check_vector
 from penstock.program.evaluator.imaginary import ComplexValues, check_dropped
-from penstock.program.evaluator.noise import NoiseModel, coefficients_of, ones_in_slots, slots_of
+from penstock.program.evaluator.noise import NoiseModel, Noisy, SharedNoise, Variance, coefficients_of, slots_of, tiled
 from penstock.program.evaluator.noisy_small import NoisySmallRing
 from penstock.program.evaluator.protocol import Plain, Values, check_real
 from penstock.program.evaluator.scaling import ScaleState, align_pair
@@ -45,64 +43,6 @@ _LEAST_BITS = 5
 """OpenFHE refuses to decrypt where fewer bits are left above the noise."""
 _LEAST_FLOODING = 0.125
 """Of the square root of the ring dimension: the least noise, of a coefficient, that OpenFHE's decryption assumes."""
-
-
-Variance: TypeAlias = float | Values
-"""Of noise in slots: one number, or one a slot."""
-
-
-@dataclass(eq=False, slots=True)
-class Noisy:
-    """The decryption of a ciphertext, and the scale that the library assigns to it.
-
-    Noise that is alike in all coefficients is drawn when the values are first asked for, all of it at once.
-    """
-
-    drawn: Values
-    """complex128, (n,), n a power of two: values that repeat with that period."""
-    scale: float
-    pending: Variance = 0.0
-    """Variance of the values' noise that is not drawn yet: one number, or one a slot."""
-    rescaled: dict[int, Noisy] = field(default_factory=dict)
-    """Its remainder after a rescale at this many limbs: the same on every request."""
-    polynomials: int = 2
-    """Those before the first that is zero throughout.
-
-    A ciphertext less itself has none, and a number that is added to it reaches the first only. If there is none, no key
-    switch and no rounding adds noise.
-    """
-    bound: float = math.nan
-    """What `penstock.program.evaluator.bounding` proves of its error; not a number: nothing yet."""
-
-    def like(self, values: Values, scale: float | None = None) -> Noisy:
-        """Other values of as many polynomials."""
-        scale = self.scale if scale is None else scale
-        return Noisy(values, scale, polynomials=self.polynomials, bound=self.bound)
-
-    def with_noise(self, variance: Variance) -> Noisy:
-        self.pending = self.pending + variance
-        return self
-
-
-@dataclass(slots=True)
-class _SharedNoise:
-    """What an evaluator shares with its siblings: one secret, one source of noise."""
-
-    weight: float
-    """Of the secret: the sum of squares of its coefficients."""
-    random: np.random.Generator
-    refreshes: int = 0
-    """Bootstrappings so far."""
-    known: dict[int, Values] = field(default_factory=dict)
-
-    def mean_in_slots(self, slots: int) -> Values:
-        """The part of a ModDown's noise that is not white: the values of (1 + X + …)(1 + s) and, in the second row,
-        of (1 + X + …) s."""
-        if slots not in self.known:
-            normal = self.random.standard_normal((2, slots)) * np.sqrt(self.weight / 2)
-            secret = normal[0] + 1j * normal[1]
-            self.known[slots] = ones_in_slots(slots) * np.stack([1 + secret, secret])
-        return self.known[slots]
 
 
 class NoisyEvaluator(ExpandingEvaluator):
@@ -132,7 +72,7 @@ class NoisyEvaluator(ExpandingEvaluator):
             )
         self.model = NoiseModel(params)
         self._random = np.random.default_rng(seed)
-        self.run = _SharedNoise(self.model.secret_weight, self._random)
+        self.run = SharedNoise(self.model.secret_weight, self._random)
         self._top, self._exact_ratio, self._own_client = params, exact_ratio, own_client
 
     # Client side.
@@ -389,7 +329,7 @@ class NoisyEvaluator(ExpandingEvaluator):
         total, variance = np.zeros(length, dtype=np.complex128), np.zeros(length)
         for term, plain in zip(terms, how.plains, strict=True):
             values, vector = (
-                _tiled(vector_values, length) for vector_values in (self._values(term.value), plain.values)
+                tiled(vector_values, length) for vector_values in (self._values(term.value), plain.values)
             )
             total += values * vector
             variance += self._encoding(len(plain.values), predicted) * np.abs(values) ** 2
@@ -432,7 +372,7 @@ class NoisyEvaluator(ExpandingEvaluator):
         self.run.refreshes += 1
         length = min(2 * len(made.drawn), ring // 2)
         scale = model.scale(limbs) if model.flexible else made.scale
-        values = _tiled(self._values(made), length) * (made.scale / scale)
+        values = tiled(self._values(made), length) * (made.scale / scale)
         multiples = np.rint(self._random.standard_normal(2 * length) * np.sqrt(model.overflow))
         return Noisy(values + slots_of(multiples) * (model.q[0] / scale), scale)
 
@@ -443,7 +383,7 @@ class NoisyEvaluator(ExpandingEvaluator):
     def _alike(self, a: Noisy, b: Noisy) -> tuple[Values, Values]:
         """The values of both, as many of each."""
         length = max(len(a.drawn), len(b.drawn))
-        return _tiled(self._values(a), length), _tiled(self._values(b), length)
+        return tiled(self._values(a), length), tiled(self._values(b), length)
 
     def _values(self, made: Noisy) -> Values:
         """Its values with all its noise."""
@@ -547,8 +487,3 @@ def _numbers(call: Call) -> Values:
     assert isinstance(call.how, DatabaseBlock)
     assert call.how.source is not None
     return call.how.source()
-
-
-def _tiled(values: Values, length: int) -> Values:
-    """As many values, repeated."""
-    return values if len(values) == length else np.tile(values, length // len(values))

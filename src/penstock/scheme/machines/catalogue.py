@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
 
 from penstock.base.system import toml
@@ -12,7 +11,7 @@ from penstock.base.types import RowView
 from penstock.base.units import parse_rate
 from penstock.errors import MachineError, UnknownName
 from penstock.scheme.machines.figure import Evidence
-from penstock.scheme.machines.files import parse_spec, shipped, told_apart
+from penstock.scheme.machines.files import Shelf, parse_spec, told_apart
 from penstock.scheme.machines.records import MachineSpec, TierSpec
 from penstock.scheme.machines.schema import Machine, Tier
 from penstock.scheme.machines.spec import machine_from_spec, tier_from_spec
@@ -108,10 +107,10 @@ def _said(given: Iterable[str | Path | Machine | Tier]) -> list[str]:
 
 
 def read_machine(path: Path) -> Machine:
-    """The machine in a TOML file, which may be a variant of a shipped one (`base`)."""
+    """The machine in a TOML file, which may be a variant of a Shelf one (`base`)."""
     where = str(path)
     table = with_base(toml.table(path, where, "a machine file", MachineError), where)
-    return machine_from_spec(parse_spec(MachineSpec, table, where), where)
+    return _machine(table, where)
 
 
 def _tier(written: RowView | Path, where: str) -> Tier:
@@ -129,13 +128,9 @@ def _is_path(text: object) -> bool:
     return "/" in text and not _STARTS_WITH_A_NUMBER.match(text)
 
 
-@lru_cache(maxsize=1)
-def _machines() -> dict[str, Machine]:
-    return shipped(
-        "machines", "machine", lambda table, where: machine_from_spec(parse_spec(MachineSpec, table, where), where)
-    )
+def _machine(written: RowView | Path, where: str) -> Machine:
+    return machine_from_spec(parse_spec(MachineSpec, written, where), where)
 
 
-@lru_cache(maxsize=1)
-def _tiers() -> dict[str, Tier]:
-    return shipped("tiers", "tier", _tier)
+_machines = Shelf("machines", "machine", _machine)
+_tiers = Shelf("tiers", "tier", _tier)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from penstock.base.types import RowView
 from penstock.base.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, WATT_UNITS
 from penstock.scheme.machines.figure import Figure, stated
-from penstock.scheme.machines.files import check_name, figure, named_or_file, parse_spec, shipped
+from penstock.scheme.machines.files import Shelf, check_name, figure, parse_spec
 from penstock.scheme.machines.records import FigureSpec, RecordSpec
 from penstock.scheme.params.ckks import CkksParameters
 
@@ -76,7 +75,7 @@ def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientSite:
 
     Raises: UnknownName: no such place; MachineError: the file breaks a rule; FileError: the file cannot be read.
     """
-    return named_or_file(name_or_path, "client", client_places, _checked)
+    return client_places.load(name_or_path)
 
 
 def _checked(written: RowView | Path, where: str) -> ClientSite:
@@ -98,7 +97,5 @@ def _checked(written: RowView | Path, where: str) -> ClientSite:
     )
 
 
-@lru_cache(maxsize=1)
-def client_places() -> dict[str, ClientSite]:
-    """The places that come with penstock."""
-    return shipped("clients", "client", _checked)
+client_places = Shelf("clients", "client", _checked)
+"""The places that come with penstock."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from penstock.base.types import Row, RowView
@@ -23,7 +22,7 @@ from penstock.base.units import (
 )
 from penstock.errors import MachineError, check_known
 from penstock.scheme.machines.figure import Evidence, Figure
-from penstock.scheme.machines.files import check_name, figure, named_or_file, parse_spec, shipped, sourced
+from penstock.scheme.machines.files import Shelf, check_name, figure, parse_spec, sourced
 from penstock.scheme.machines.records import FigureSpec, RecordSpec
 
 ORDERS = "cwdp"
@@ -203,7 +202,7 @@ def load_drive(name_or_path: str | Path, overrides: Mapping[str, str] | None = N
             FileError: the file cannot be read.
     """
     text = str(name_or_path)
-    spec = named_or_file(name_or_path, "drive", _specs, _spec)
+    spec = _specs.load(name_or_path)
     where = f"drives/{text}.toml" if text in _specs() else text
     for value, written in (overrides or {}).items():
         check_known("value of a drive", value, (*_UNITS, *_WORDS))
@@ -245,15 +244,7 @@ def drive_from_spec(spec: DriveSpec, where: str) -> Drive:
     spare = whole("spare_blocks")
     if spare >= blocks:
         raise MachineError(f"{where}: spare_blocks {spare} of {blocks} blocks a plane leave none for data")
-    stripe = figures["stripe"].text
-    if sorted(stripe) != sorted(ORDERS):
-        raise MachineError(
-            f"{where}: stripe '{stripe}' is not an order of the letters {', '.join(ORDERS)} (channel, way, die, "
-            "plane), the fastest first; write for example 'pcwd'"
-        )
-    for field in ("retry", "host_link_efficiency"):
-        if value(field) > 1:
-            raise MachineError(f"{where}: {field} '{figures[field].text}' is over 100 %")
+    _check_words(figures, where)
     own: Row = {field: whole(field) for field in _NUMBERS}
     own |= {f"{field}_s": value(field) for field in _TIMES}
     own |= {f"{field}_bytes": parse_bytes(figures[field].text, field) for field in _SIZES}
@@ -266,7 +257,7 @@ def drive_from_spec(spec: DriveSpec, where: str) -> Drive:
         planes_per_die=planes,
         blocks_per_plane=blocks,
         spare_blocks=spare,
-        stripe=stripe,
+        stripe=figures["stripe"].text,
         channel_bytes_per_s=value("transfers") * value("bus_width") / BITS_PER_BYTE,
         multi_plane=figures["multi_plane"].text == "yes",
         cache_read=figures["cache_read"].text == "yes",
@@ -275,6 +266,19 @@ def drive_from_spec(spec: DriveSpec, where: str) -> Drive:
         edram_bytes_per_s=value("edram"),
         host_link_bytes_per_s=value("host_link") * value("host_link_efficiency"),
     )
+
+
+def _check_words(figures: Mapping[str, Figure], where: str) -> None:
+    """Raises: MachineError: an order of a stripe that is none; a share over 100 %."""
+    stripe = figures["stripe"].text
+    if sorted(stripe) != sorted(ORDERS):
+        raise MachineError(
+            f"{where}: stripe '{stripe}' is not an order of the letters {', '.join(ORDERS)} (channel, way, die, "
+            "plane), the fastest first; write for example 'pcwd'"
+        )
+    for field in ("retry", "host_link_efficiency"):
+        if figures[field].value > 1:
+            raise MachineError(f"{where}: {field} '{figures[field].text}' is over 100 %")
 
 
 def picoseconds(seconds: float) -> int:
@@ -291,10 +295,8 @@ def _figure(field: str, spec: FigureSpec, where: str) -> Figure:
     return sourced(spec, 0.0, where, field)
 
 
-@lru_cache(maxsize=1)
-def _specs() -> dict[str, DriveSpec]:
-    return shipped("drives", "drive", _spec)
-
-
 def _spec(written: RowView | Path, where: str) -> DriveSpec:
     return parse_spec(DriveSpec, written, where, "a drive file")
+
+
+_specs = Shelf("drives", "drive", _spec)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -37,43 +38,46 @@ def parse_spec(model: type[Model], written: RowView | Path, where: str, what: st
     return toml.checked(model, written, where, what, MachineError)
 
 
-def shipped(folder: str, what: str, read: Callable[[RowView, str], Named]) -> dict[str, Named]:
+class Shelf(Generic[Named]):
     """The records of one folder under `data/`, by name; a file has the name of its record.
 
-    Args:   what: the kind of record, "drive"; read: the record of a table, given the file's name for messages.
+    Args:   what: the kind of record, "drive"; read: the record of a table or of a file, given its name for messages.
     """
-    records: dict[str, Named] = {}
-    entries = resources.files("penstock.scheme.machines").joinpath("data").joinpath(folder).iterdir()
-    for entry in sorted(entries, key=lambda entry: entry.name):
-        if entry.name.endswith(".toml"):
-            where = f"{folder}/{entry.name}"
-            one = read(toml.table(entry.read_bytes(), where, f"a {what} file", MachineError), where)
-            if f"{one.name}.toml" != entry.name:
-                raise MachineError(f"{where}: the {what} is named '{one.name}'; name the file '{one.name}.toml'")
-            records[one.name] = one
-    return records
+
+    def __init__(self, folder: str, what: str, read: Callable[..., Named]) -> None:
+        self._folder, self._what, self._read = folder, what, read
+
+    def __call__(self) -> dict[str, Named]:
+        """Those that come with penstock."""
+        return self._shipped
+
+    @cached_property
+    def _shipped(self) -> dict[str, Named]:
+        folder, what, records = self._folder, self._what, {}
+        entries = resources.files("penstock.scheme.machines").joinpath("data").joinpath(folder).iterdir()
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.name.endswith(".toml"):
+                where = f"{folder}/{entry.name}"
+                one = self._read(toml.table(entry.read_bytes(), where, f"a {what} file", MachineError), where)
+                if f"{one.name}.toml" != entry.name:
+                    raise MachineError(f"{where}: the {what} is named '{one.name}'; name the file '{one.name}.toml'")
+                records[one.name] = one
+        return records
+
+    def load(self, name_or_path: str | Path) -> Named:
+        """The record of that name, or in the file of a path or a text that looks like one.
+
+        Raises: UnknownName: no such record, with the nearest; what `read` raises.
+        """
+        text = str(name_or_path)
+        if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
+            return self._read(Path(name_or_path), text)
+        check_known(self._what, text, self())
+        return self()[text]
 
 
 SMALLEST, LARGEST = 1e-36, 1e36
 """Bounds of a value that is not zero, in base units; sums and products of such values stay finite."""
-
-
-def named_or_file(
-    name_or_path: str | Path,
-    what: str,
-    known: Callable[[], Mapping[str, Named]],
-    read: Callable[[Path, str], Named],
-) -> Named:
-    """The record of that name, or, of a path or a text that looks like one, what `read` makes of the file.
-
-    Raises: UnknownName: no such record, with the nearest; what `read` raises.
-    """
-    text = str(name_or_path)
-    if isinstance(name_or_path, Path) or text.endswith(".toml") or "/" in text:
-        return read(Path(name_or_path), text)
-    records = known()
-    check_known(what, text, records)
-    return records[text]
 
 
 def figure(spec: FigureSpec, where: str, what: str, units: Mapping[str, float], *, positive: bool = False) -> Figure:

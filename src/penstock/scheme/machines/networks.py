@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from penstock.base.types import RowView
 from penstock.base.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_rate
 from penstock.errors import UnknownName
 from penstock.scheme.machines.figure import Evidence, Figure, stated
-from penstock.scheme.machines.files import check_name, figure, parse_spec, shipped, told_apart
+from penstock.scheme.machines.files import Shelf, check_name, figure, parse_spec, told_apart
 from penstock.scheme.machines.records import FigureSpec, RecordSpec
 
 STUDY_NETWORKS = ("ethernet-400", "fastfabric-300")
@@ -128,6 +127,4 @@ def _checked(written: RowView | Path, where: str) -> Network:
     )
 
 
-@lru_cache(maxsize=1)
-def _networks() -> dict[str, Network]:
-    return shipped("networks", "network", _checked)
+_networks = Shelf("networks", "network", _checked)

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from functools import lru_cache
 from pathlib import Path
 
 from penstock.base.types import RowView
 from penstock.errors import MachineError
 from penstock.scheme.machines.figure import Figure, stated
-from penstock.scheme.machines.files import check_name, figure, named_or_file, parse_spec, shipped
+from penstock.scheme.machines.files import Shelf, check_name, figure, parse_spec
 from penstock.scheme.machines.records import FigureSpec, RecordSpec
 
 HOUR_UNITS = {"USD/h": 1 / 3600.0}
@@ -64,7 +63,7 @@ def load_prices(name_or_path: str | Path = DEFAULT) -> PriceList:
 
     Raises: UnknownName: no such list; MachineError: the file breaks a rule; FileError: the file cannot be read.
     """
-    return named_or_file(name_or_path, "price list", price_lists, _checked)
+    return price_lists.load(name_or_path)
 
 
 def _checked(written: RowView | Path, where: str) -> PriceList:
@@ -92,7 +91,5 @@ def _checked(written: RowView | Path, where: str) -> PriceList:
     )
 
 
-@lru_cache(maxsize=1)
-def price_lists() -> dict[str, PriceList]:
-    """The price lists that come with penstock."""
-    return shipped("prices", "price list", _checked)
+price_lists = Shelf("prices", "price list", _checked)
+"""The price lists that come with penstock."""

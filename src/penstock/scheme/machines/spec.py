@@ -31,13 +31,15 @@ from penstock.scheme.machines.gpu.file import PREFIXES, gpu_from_spec
 from penstock.scheme.machines.gpu.model import Gpu
 from penstock.scheme.machines.parallel import CacheModel, ThreadModel
 from penstock.scheme.machines.power import PowerModel
-from penstock.scheme.machines.record_cost_file import recording_from_spec
+from penstock.scheme.machines.record_cost import MEASURES, RecordingModel
 from penstock.scheme.machines.records import (
+    CacheSpec,
     ClientSpec,
     ColdSpec,
     FigureSpec,
     MachineSpec,
     PowerSpec,
+    RecordingSpec,
     ThreadsSpec,
     TierSpec,
 )
@@ -106,15 +108,10 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         architecture=Architecture() if spec.architecture is None else architecture_from_spec(spec.architecture, where),
         datapath=Datapath() if spec.datapath is None else datapath_from_spec(spec.datapath, units, clock, where),
         threads=None if spec.threads is None else _threads(spec.threads, units, where),
-        cache=None
-        if spec.cache is None
-        else CacheModel(
-            size=figure(spec.cache.size, where, "cache.size", BYTE_UNITS),
-            beyond=figure(spec.cache.beyond, where, "cache.beyond", RATE_UNITS, positive=True),
-        ),
+        cache=None if spec.cache is None else _cache(spec.cache, where),
         cold=None if spec.cold is None else _cold(spec.cold, where),
         client=None if spec.client is None else _client(spec.client, where),
-        recording=None if spec.recording is None else recording_from_spec(spec.recording, where),
+        recording=None if spec.recording is None else _recording(spec.recording, where),
         calibrated=None if spec.calibrated is None else calibration_from_spec(spec.calibrated, where),
         fit=None if spec.fit is None else _checked_fit(spec.fit, where),
     )
@@ -141,6 +138,13 @@ def _gpu(spec: MachineSpec, clock: Figure | None, overlap: Overlap, where: str) 
     return gpu_from_spec(spec.gpu, clock, where)
 
 
+def _cache(spec: CacheSpec, where: str) -> CacheModel:
+    return CacheModel(
+        size=figure(spec.size, where, "cache.size", BYTE_UNITS),
+        beyond=figure(spec.beyond, where, "cache.beyond", RATE_UNITS, positive=True),
+    )
+
+
 def _cold(spec: ColdSpec, where: str) -> ColdModel:
     return ColdModel(
         call=_optional(spec.call, where, "cold.call", SECOND_UNITS),
@@ -159,6 +163,23 @@ def _client(spec: ClientSpec, where: str) -> ClientModel:
             units = {f"{prefix}/{terms[term].measure}": factor for prefix, factor in SECOND_UNITS.items()}
             costs[task][term] = figure(written, where, f"client.{task}.{term}", units)
     return ClientModel(costs=costs, log_sd=_deviation(spec.log_sd, where, "client.log_sd"))
+
+
+def _recording(spec: RecordingSpec, where: str) -> RecordingModel:
+    """The checked costs.
+
+    Raises: MachineError: an unknown term, a value or deviation that cannot be.
+    """
+    costs = {}
+    for term, written in spec.costs.items():
+        if term not in MEASURES:
+            raise MachineError(f"{where}: recording has '{term}'; its terms are {', '.join(MEASURES)}")
+        of = f"/{MEASURES[term]}" if MEASURES[term] else ""
+        units = {f"{name}{of}": factor for name, factor in SECOND_UNITS.items()}
+        costs[term] = figure(written, where, f"recording.{term}", units)
+    if not (math.isfinite(spec.log_sd) and spec.log_sd >= 0):
+        raise MachineError(f"{where}: recording.log_sd is {spec.log_sd}; a deviation is not negative")
+    return RecordingModel(costs=costs, log_sd=spec.log_sd)
 
 
 def _deviation(value: float, where: str, what: str) -> float:

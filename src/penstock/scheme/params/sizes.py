@@ -164,14 +164,7 @@ def size_report(
     }
     stored = {name.replace("_coefficient", ""): size for name, size in coefficients.items()}
     if params.library == "openfhe":
-        stored["rotation_key_bytes"] = serialized_key_bytes(params)
-        stored["relinearization_key_bytes"] = serialized_key_bytes(params, relinearization=True)
-        stored["ciphertext_bytes"] = serialized_ciphertext_bytes(params)
-        # OpenFHE writes full keys only: other forms count coefficients alone.
-        if form is KeyForm.FULL:
-            stored["total_key_bytes"] = sum(
-                stored["relinearization_key_bytes" if key == RELIN_KEY else "rotation_key_bytes"] for key in keys
-            )
+        stored |= _files(params, keys, form)
     report: Row = {
         "params": params.name,
         "rotation_key_bytes": stored["rotation_key_bytes"],
@@ -196,6 +189,19 @@ def size_report(
     totals = ("num_keys", "total_key_bytes", "total_key_coefficient_bytes")
     report["exactness"] |= dict.fromkeys(totals, "unknown")
     return bounded(report, whole, totals)
+
+
+def _files(params: RlweParameters, keys: Sequence[str], form: KeyForm) -> dict[str, int]:
+    """Bytes of the files that OpenFHE writes. It writes full keys only: other forms count coefficients alone."""
+    sizes = {
+        "rotation_key_bytes": serialized_key_bytes(params),
+        "relinearization_key_bytes": serialized_key_bytes(params, relinearization=True),
+        "ciphertext_bytes": serialized_ciphertext_bytes(params),
+    }
+    if form is KeyForm.FULL:
+        names = ("relinearization_key_bytes" if key == RELIN_KEY else "rotation_key_bytes" for key in keys)
+        sizes["total_key_bytes"] = sum(sizes[name] for name in names)
+    return sizes
 
 
 _DATA_FIELDS = frozenset({"ring_dim", "q_bits", "word_bits"})

@@ -135,6 +135,16 @@ def _sieve_log2(block: Floats, model: str) -> Floats:
     return log2_cost
 
 
+def _one_guess(x: Floats) -> Floats:
+    """That a plane is right, from the whole guess; x: the vector's length over sqrt(2) deviations of the errors."""
+    return erf(x / 2)
+
+
+def _two_guesses(x: Floats) -> Floats:
+    """The same from both halves of a guess."""
+    return erf(x) - (1 - np.exp(-(x**2))) / (x * math.sqrt(math.pi))
+
+
 def _log_binomial(n: Floats | float, k: Floats | float) -> Floats:
     """ln of n over k; minus infinity where k exceeds n."""
     n, k = np.asarray(n, dtype=np.float64), np.asarray(k, dtype=np.float64)
@@ -219,7 +229,7 @@ class _Problem:
         """Nearest planes from each guess, and a meeting of halves of the guess."""
         log_delta, dim, log_volume = self._basis(block, zeta)
         last = log_volume / dim - (dim - 1) * log_delta
-        rounding = self._nearest_plane(last, np.broadcast_to(log_delta, last.shape), dim)
+        rounding = self._nearest_plane(last, np.broadcast_to(log_delta, last.shape), dim, _two_guesses)
         reduction, planes = reduction_log2(block, dim, self.model), 2 * np.log2(dim)
         grid = _Found(dim.shape, most, reduction - rounding / _BIT)
         log_size = np.full(zeta.shape, -np.inf)
@@ -240,7 +250,7 @@ class _Problem:
         """Meet-LWE over the guess: nearest planes of its lists in a few projections, then of what is left in all."""
         log_delta, dim, log_volume = self._basis(block, zeta)
         last = log_volume / dim - (dim - 1) * log_delta
-        rounding = self._one_nearest_plane(last, np.broadcast_to(log_delta, last.shape), dim)
+        rounding = self._nearest_plane(last, np.broadcast_to(log_delta, last.shape), dim, _one_guess)
         reduction = reduction_log2(block, dim, self.model)
         grid = _Found(dim.shape, most, reduction - rounding / _BIT)
         for weight in range(2, min(self.weight, _MEET_WEIGHTS) + 1, 2):
@@ -254,26 +264,15 @@ class _Problem:
         return grid.best, grid.weights
 
     @staticmethod
-    def _one_nearest_plane(last: Floats, log_delta: Floats, dim: Floats) -> Floats:
-        """ln of the probability that nearest planes find the errors from the whole guess."""
-        log_chance = np.zeros(last.shape)
-        steps = 24
-        for first in range(0, 2400, steps):
-            norm = np.exp(np.minimum(last + 2 * log_delta * (first + steps / 2), 30.0))
-            factor = np.maximum(erf(norm / (2 * math.sqrt(2) * SIGMA)), 1e-300)
-            log_chance += np.log(factor) * np.clip(dim - first, 0, steps)
-        return log_chance
-
-    @staticmethod
-    def _nearest_plane(last: Floats, log_delta: Floats, dim: Floats) -> Floats:
-        """ln of the probability that nearest planes find the errors from both halves of a guess."""
+    def _nearest_plane(last: Floats, log_delta: Floats, dim: Floats, chance: Callable[[Floats], Floats]) -> Floats:
+        """ln of the probability that nearest planes find the errors; `chance`: that one plane is right."""
         log_chance = np.zeros(last.shape)
         steps = 24
         for first in range(0, 2400, steps):  # in steps: the logarithm of a factor is smooth in its place
             norm = np.exp(np.minimum(last + 2 * log_delta * (first + steps / 2), 30.0))
-            x = norm / (math.sqrt(2) * SIGMA)
-            factor = np.maximum(erf(x) - (1 - np.exp(-(x**2))) / (x * math.sqrt(math.pi)), 1e-300)
-            log_chance += np.log(factor) * np.clip(dim - first, 0, steps)
+            log_chance += np.log(np.maximum(chance(norm / (math.sqrt(2) * SIGMA)), 1e-300)) * np.clip(
+                dim - first, 0, steps
+            )
         return log_chance
 
     def _hit(self, zeta: Floats, weight: int, places: Floats | None = None) -> Floats:

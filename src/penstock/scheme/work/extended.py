@@ -33,7 +33,6 @@ def rotate_extended(s: Operation) -> KernelWork:
     """Product of the digits with the key, plus the other polynomial; automorphism of both, over n+k limbs."""
     wide, size = s.extended_limbs, s.params.ring_dim
     return key_product(s.params, s.limbs, s.key_form) + KernelWork(
-        ring_dim=size,
         elementwise_adds=wide * size,
         automorphism_coefficients=2 * wide * size,
         mapped_indices=size,
@@ -49,7 +48,6 @@ def rotate_hoisted_extended(s: Operation) -> KernelWork:
     """The same from a ciphertext over Q, whose other polynomial is multiplied by P first."""
     wide = s.params.polynomial_bytes(s.extended_limbs)
     work = rotate_extended(s) + KernelWork(
-        ring_dim=s.params.ring_dim,
         elementwise_mults=s.coefficients,
         constant_mults=s.coefficients,
         element_loops=s.loops(1),
@@ -64,7 +62,6 @@ def decompose_extended(s: Operation) -> KernelWork:
         mod_down(s.params, s.limbs, 1)
         + mod_up(s.params, s.limbs)
         + KernelWork(
-            ring_dim=s.params.ring_dim,
             ciphertext_read_bytes=s.params.polynomial_bytes(s.extended_limbs),
             ciphertext_write_bytes=s.digits_bytes,
         )
@@ -75,7 +72,6 @@ def decompose_extended(s: Operation) -> KernelWork:
 def divided(s: Operation) -> KernelWork:
     """ModDown of both polynomials."""
     return mod_down(s.params, s.limbs) + KernelWork(
-        ring_dim=s.params.ring_dim,
         ciphertext_read_bytes=s.extended_bytes,
         ciphertext_write_bytes=s.ciphertext(polynomials=2),
     )

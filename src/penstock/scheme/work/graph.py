@@ -148,37 +148,15 @@ class Builder:
         in_loop: bool = False,
         reduced: bool = True,
         reads: int | None = None,
-        key_bytes: int = 0,
     ) -> int:
         """A kernel over limbs, with its work.
 
         Args:   sources: limbs that a conversion converts from; in_loop: it is done in the loop of the transform behind
                 it; reduced: its sums are reduced apart; reads: default one limb for each limb and operand.
         """
-        made, size = tuple(limbs), self.s.params.ring_dim
+        made = tuple(limbs)
         w = len(made)
-        if name in (KernelName.TRANSFORM, KernelName.INVERSE):
-            work = KernelWork(ring_dim=size, limb_transforms=w, transform_loops=_loop(w))
-        elif name is KernelName.CONVERSION:
-            work = KernelWork(
-                ring_dim=size,
-                bconv_macs=sources * w * size,
-                converted_coefficients=w * size if reduced and not in_loop else 0,
-                base_conversions=0 if in_loop else 1,
-            )
-        elif name is KernelName.SUM:
-            work = KernelWork(ring_dim=size, elementwise_adds=w * size, element_loops=_loop(w))
-        elif name is KernelName.AUTOMORPHISM:
-            work = KernelWork(ring_dim=size, automorphism_coefficients=w * size, element_loops=_loop(w))
-        else:
-            work = KernelWork(
-                ring_dim=size,
-                elementwise_mults=w * size,
-                key_mults=w * size if name is KernelName.KEY_PRODUCT else 0,
-                constant_mults=w * size if name is KernelName.SCALING else 0,
-                key_bytes=key_bytes,
-                element_loops=_loop(w),
-            )
+        work = _work(name, self.s.params.ring_dim, w, sources, in_loop=in_loop, reduced=reduced)
         if reads is None:
             reads = w * max(1, len(by_limb) + operand)
         if name is KernelName.KEY_PRODUCT:
@@ -223,6 +201,31 @@ class Builder:
         self.shared("ciphertext_write_bytes", write, [i for i, kernel in enumerate(self.kernels) if kernel.result])
         params = self.s.params
         return OperationGraph(tuple(self.kernels), params.ring_dim, params.polynomial_bytes(1))
+
+
+def _work(name: KernelName, size: int, w: int, sources: int, *, in_loop: bool, reduced: bool) -> KernelWork:
+    """Of a kernel over `w` limbs of `size` points."""
+    points = w * size
+    if name in (KernelName.TRANSFORM, KernelName.INVERSE):
+        return KernelWork(ring_dim=size, limb_transforms=w, transform_loops=_loop(w))
+    if name is KernelName.CONVERSION:
+        return KernelWork(
+            ring_dim=size,
+            bconv_macs=sources * points,
+            converted_coefficients=points if reduced and not in_loop else 0,
+            base_conversions=0 if in_loop else 1,
+        )
+    if name is KernelName.SUM:
+        return KernelWork(ring_dim=size, elementwise_adds=points, element_loops=_loop(w))
+    if name is KernelName.AUTOMORPHISM:
+        return KernelWork(ring_dim=size, automorphism_coefficients=points, element_loops=_loop(w))
+    return KernelWork(
+        ring_dim=size,
+        elementwise_mults=points,
+        key_mults=points if name is KernelName.KEY_PRODUCT else 0,
+        constant_mults=points if name is KernelName.SCALING else 0,
+        element_loops=_loop(w),
+    )
 
 
 def _loop(width: int) -> tuple[tuple[int, int], ...]:

@@ -95,7 +95,6 @@ def _tensor(s: Operation, *, square: bool = False) -> KernelWork:
 def _switched(s: Operation, *, sums: int, moved: int = 0, polynomials: int = 2) -> KernelWork:
     """Key switch of one polynomial, so many sums, and an automorphism of so many polynomials."""
     return key_switch(s.params, s.limbs, s.key_form) + KernelWork(
-        ring_dim=s.params.ring_dim,
         elementwise_adds=sums * s.coefficients,
         automorphism_coefficients=moved * s.coefficients,
         mapped_indices=s.params.ring_dim if moved else 0,
@@ -127,7 +126,6 @@ PRICES[OpKind.MULT], PRICES[OpKind.SQUARE] = _mult, partial(_mult, square=True)
 @PRICES.of(OpKind.DECOMPOSE)
 def _decompose(s: Operation) -> KernelWork:
     return mod_up(s.params, s.limbs) + KernelWork(
-        ring_dim=s.params.ring_dim,
         ciphertext_read_bytes=s.params.polynomial_bytes(s.limbs),
         ciphertext_write_bytes=s.digits_bytes,
     )
@@ -144,7 +142,6 @@ def _rotate_hoisted(s: Operation) -> KernelWork:
         key_product(s.params, n, s.key_form)
         + mod_down(s.params, n)
         + KernelWork(
-            ring_dim=size,
             elementwise_adds=s.coefficients,
             automorphism_coefficients=sum(width * loops for width, loops in permuted) * size,
             mapped_indices=size,
@@ -162,7 +159,6 @@ def _rescale(s: Operation) -> KernelWork:
     for limbs in range(s.limbs, s.limbs_out, -1):
         total += rescale_work(s.params, limbs, s.polynomials)
     return total + KernelWork(
-        ring_dim=s.params.ring_dim,
         ciphertext_read_bytes=s.ciphertext(),
         ciphertext_write_bytes=s.ciphertext(s.limbs_out),
     )
@@ -327,7 +323,6 @@ def _work(
         work += rescale_work(params, above).times(rescales)
     if scalar_mults:
         work += KernelWork(
-            ring_dim=params.ring_dim,
             elementwise_mults=2 * above * params.ring_dim * scalar_mults,
             constant_mults=2 * above * params.ring_dim * scalar_mults,
             element_loops=((above, 2 * scalar_mults),),

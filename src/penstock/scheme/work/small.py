@@ -39,7 +39,6 @@ def expand_small(s: Operation) -> KernelWork:
     small = small_parameters(s.params)
     n, count = small.ring_dim, s.polynomials // 2
     rotation = key_switch(small, 1, s.key_form) + KernelWork(
-        ring_dim=n,
         elementwise_adds=n,
         automorphism_coefficients=2 * n,
         element_loops=((1, 3),),

@@ -14,7 +14,7 @@ from functools import lru_cache
 from penstock.base.types import RowView
 from penstock.base.units import BYTE_UNITS, parse_bytes
 from penstock.errors import UsageError, check_known
-from penstock.scheme.machines.files import figure, parse_spec, shipped
+from penstock.scheme.machines.files import Shelf, figure, parse_spec
 from penstock.scheme.machines.records import FigureSpec, RecordSpec
 
 
@@ -104,7 +104,7 @@ class ResidentSpec(RecordSpec):
 
 @lru_cache(maxsize=1)
 def _residents() -> dict[str, Resident]:
-    return shipped("residents", "resident", _resident)
+    return Shelf("residents", "resident", _resident)()
 
 
 def _resident(record: RowView, where: str) -> Resident:

@@ -25,6 +25,8 @@ from penstock.program.evaluator.placement import Chain, start_levels
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads.parts.training_size import COLUMNS, NAME, SIGMOID, Size
 
+Parts = list[Ciphertext]
+"""Of the model or of a step: one ciphertext for each group of columns."""
 LEVELS = 5
 """Of one iteration: inner product, mask, cubic (2), momentum."""
 
@@ -110,18 +112,14 @@ class _FiveLevels(Training, ABC):
             return np.concatenate([np.real(ev.decrypt(part))[: self.columns] for part in weights])
 
     @abstractmethod
-    def refreshed(
-        self, weights: list[Ciphertext], momentum: list[Ciphertext]
-    ) -> tuple[list[Ciphertext], list[Ciphertext]]:
+    def refreshed(self, weights: Parts, momentum: Parts) -> tuple[Parts, Parts]:
         """Weights and momentum at the levels that an iteration needs."""
 
     @abstractmethod
-    def gradient(self, batch: Sequence[Ciphertext], momentum: list[Ciphertext]) -> list[Ciphertext]:
+    def gradient(self, batch: Sequence[Ciphertext], momentum: Parts) -> Parts:
         """The step that one batch asks for, one ciphertext a part of the weights."""
 
-    def _step(
-        self, gradient: list[Ciphertext], weights: list[Ciphertext], momentum: list[Ciphertext], iteration: int
-    ) -> tuple[list[Ciphertext], list[Ciphertext]]:
+    def _step(self, gradient: Parts, weights: Parts, momentum: Parts, iteration: int) -> tuple[Parts, Parts]:
         ev = self.ev
         stepped = [ev.add(v, g) for v, g in zip(momentum, gradient, strict=True)]
         eta = -iteration / (iteration + 3)
@@ -151,9 +149,7 @@ class PairTraining(_FiveLevels):
     def __init__(self, ev: Evaluator, size: Size) -> None:
         super().__init__(ev, size, COLUMNS)
 
-    def refreshed(
-        self, weights: list[Ciphertext], momentum: list[Ciphertext]
-    ) -> tuple[list[Ciphertext], list[Ciphertext]]:
+    def refreshed(self, weights: Parts, momentum: Parts) -> tuple[Parts, Parts]:
         ev = self.ev
         pair = ev.bootstrap(ev.add(momentum[0], ev.mult_by_i(weights[0])), COLUMNS)
         with ev.scope("apart"):
@@ -161,7 +157,7 @@ class PairTraining(_FiveLevels):
             conjugated = ev.conjugate(half)
             return [ev.mult_by_i(ev.sub(conjugated, half))], [ev.add(half, conjugated)]
 
-    def gradient(self, batch: Sequence[Ciphertext], momentum: list[Ciphertext]) -> list[Ciphertext]:
+    def gradient(self, batch: Sequence[Ciphertext], momentum: Parts) -> Parts:
         ev = self.ev
         total: Ciphertext | None = None
         for samples in batch:
@@ -182,13 +178,11 @@ class ColumnTraining(_FiveLevels):
     def __init__(self, ev: Evaluator, size: Size) -> None:
         super().__init__(ev, size, columns_per_ciphertext(size, ev.params.slots))
 
-    def refreshed(
-        self, weights: list[Ciphertext], momentum: list[Ciphertext]
-    ) -> tuple[list[Ciphertext], list[Ciphertext]]:
+    def refreshed(self, weights: Parts, momentum: Parts) -> tuple[Parts, Parts]:
         both = [[self.ev.bootstrap(part, self.columns) for part in side] for side in (weights, momentum)]
         return both[0], both[1]
 
-    def gradient(self, batch: Sequence[Ciphertext], momentum: list[Ciphertext]) -> list[Ciphertext]:
+    def gradient(self, batch: Sequence[Ciphertext], momentum: Parts) -> Parts:
         ev = self.ev
         with ev.scope("forward"):
             products = (ev.rescale(ev.mult(samples, part)) for samples, part in zip(batch, momentum, strict=True))
