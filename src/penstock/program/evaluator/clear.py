@@ -59,11 +59,9 @@ class ClearEvaluator(PlainCalls):
 
     def sub(self, a: Operand, b: Operand) -> Values:
         if not self._is_vector(a):
-            result: Values = _real(minuend_of(a, is_ciphertext=self._is_vector(b))) - b
-            return result
+            return np.asarray(_real(minuend_of(a, is_ciphertext=self._is_vector(b))) - b)
         first, second = self._ordered("sub", a, b)
-        result = first - second
-        return result
+        return np.asarray(first - second)
 
     def negate(self, a: Values) -> Values:
         return -self._vector("negate", a)

@@ -31,8 +31,6 @@ CHANNELS = 16
 POOL = 2
 LEVELS = 5
 """Convolution, square, convolution, square, linear layer."""
-LOGIT_TOLERANCE = 1e-3
-"""Largest difference of a logit, in units of the largest logit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,5 +201,5 @@ def _linear(ev: Evaluator, a: Ciphertext, layout: ImageLayout, weight: Floats) -
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     """The class of the clear reading, logits within 1e-3 of the largest; clear reading and plain network are equal."""
     return networks.check_logits(
-        clear, got, data.network.logits(networks.normalized(data.image[None]))[0], data.label, LOGIT_TOLERANCE, {}
+        clear, got, data.network.logits(networks.normalized(data.image[None]))[0], data.label, {}
     )

@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from penstock.program.database.ssc import Floats, SscPlan, SscScan
+from penstock.program.database.ssc import Floats, SscPlan
 from penstock.program.evaluator.protocol import Evaluator
 from penstock.program.workloads.parts.check import Check, refuse_path
 from penstock.program.workloads.parts.networks import digits_in_colour
+from penstock.program.workloads.parts.tables import scored
 from penstock.scheme.params.ckks import CkksParameters
 
 NAME = "hdc-classify"
@@ -99,15 +100,7 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     plan = size.plan(ev.params)
     with ev.scope("load"):
         stored = [ev.encrypt(plan.packed(data.prototypes, n), name=f"database[{n}]") for n in range(plan.num_objects)]
-    scores = []
-    for query in data.queries:
-        scan = SscScan(ev, plan, query)
-        with ev.scope("scan"):
-            for ciphertext in stored:
-                scan.absorb(ciphertext)
-        with ev.scope("output"):
-            scores.append(plan.scores([ev.decrypt(answer) for answer in scan.finish()]))
-    return np.stack(scores)
+    return np.stack([scored(ev, plan, stored, query) for query in data.queries])
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:

@@ -21,9 +21,10 @@ from penstock.errors import UsageError
 from penstock.program.evaluator.circuits import convolution
 from penstock.program.evaluator.circuits.convolution import ImageLayout
 from penstock.program.evaluator.placement import Chain
-from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values, chebyshev_coefficients
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads import Check
 from penstock.program.workloads.parts import networks
+from penstock.program.workloads.parts.activations import activation
 
 NAME = "resnet20"
 DESCRIPTION = "ResNet-20 on an encrypted image, low-memory packing, bootstrapped"
@@ -35,13 +36,12 @@ BLOCKS = 3
 ACTIVATIONS = 1 + 2 * BLOCKS * len(WIDTHS)
 DEGREE = 59
 """Of the Chebyshev series of ReLU: the largest that takes six levels."""
+RELU = f"chebyshev-{DEGREE}"
 ACTIVATION_LEVELS = 6
 CONVOLUTION_LEVELS = 1
 LINEAR_LEVELS = 1
 RESERVE = 1
 """Levels that bootstrapping wants of its input."""
-LOGIT_TOLERANCE = 1e-3
-"""Largest difference of a logit, in units of the largest logit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,15 +152,7 @@ class ResNet20:
     def polynomial(self, x: Floats, index: int) -> Floats:
         """ReLU by its Chebyshev series on the interval of activation `index`."""
         bound = self.bounds[index]
-        series = np.array(relu_series())
-        series[0] /= 2
-        return np.asarray(bound * np.polynomial.chebyshev.chebval(x / bound, series))
-
-
-@lru_cache(maxsize=1)
-def relu_series() -> tuple[float, ...]:
-    """Chebyshev coefficients of ReLU over [-1, 1]; c_0 counts half."""
-    return tuple(chebyshev_coefficients(lambda x: np.maximum(x, 0.0), -1.0, 1.0, DEGREE))
+        return np.asarray(bound * activation(RELU).plain(x / bound))
 
 
 def shortcut(x: Floats, stride: int) -> Floats:
@@ -329,7 +321,7 @@ def _convolution(ev: Evaluator, a: Ciphertext, layout: ImageLayout, weight: Floa
 def _activation(ev: Evaluator, a: Ciphertext, chain: Chain) -> Ciphertext:
     """ReLU; bootstrapped before where the levels do not suffice."""
     with ev.scope("activation"):
-        return ev.chebyshev_series(chain.before(a), relu_series(), -1.0, 1.0)
+        return activation(RELU).apply(ev, a, chain)
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
@@ -337,16 +329,15 @@ def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
     return check_activations(clear, got, data, data.network.polynomial)
 
 
-def check_activations(clear: Floats, got: Floats, data: Data, activation: Callable[[Floats, int], Floats]) -> Check:
+def check_activations(clear: Floats, got: Floats, data: Data, relu_of: Callable[[Floats, int], Floats]) -> Check:
     """As `check`, with an activation of the inputs and the index of a layer."""
     x = networks.normalized(data.image[None])
     relu = data.network.logits(x, lambda v, _: networks.relu(v))[0]
-    plain = data.network.logits(x, activation)[0]
+    plain = data.network.logits(x, relu_of)[0]
     return networks.check_logits(
         clear,
         got,
         plain,
         data.label,
-        LOGIT_TOLERANCE,
         {"class_relu": float(np.argmax(relu)), "max_abs_difference_to_relu": float(np.max(np.abs(relu - plain)))},
     )

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.program.database.ssc import Floats, SscPlan, SscScan, top_k
+from penstock.program.database.ssc import Floats, SscPlan, top_k
 from penstock.program.evaluator.protocol import Evaluator
 from penstock.program.workloads.parts.check import Check, refuse_path
-from penstock.program.workloads.parts.tables import stored_objects
+from penstock.program.workloads.parts.tables import scored, stored_objects
 from penstock.scheme.params.ckks import CkksParameters
 
 NAME = "ssc"
@@ -92,13 +92,7 @@ def blank(size: Size, slots: int) -> Data:
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The scores, (vectors,)."""
     plan = size.plan(ev.params)
-    stored = stored_objects(ev, plan, data.vectors)
-    scan = SscScan(ev, plan, data.query)
-    with ev.scope("scan"):
-        for ciphertext in stored:
-            scan.absorb(ciphertext)
-    with ev.scope("output"):
-        return plan.scores([ev.decrypt(answer) for answer in scan.finish()])
+    return scored(ev, plan, stored_objects(ev, plan, data.vectors), data.query)
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:

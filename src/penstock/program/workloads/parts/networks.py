@@ -35,6 +35,8 @@ SPLIT_SEED = 2024
 BATCH_NORM_EPSILON = 1e-5
 MARGIN = 1.25
 """Interval of an activation over the largest input seen in training: outside it a Chebyshev series grows fast."""
+LOGIT_TOLERANCE = 1e-3
+"""Largest difference of a logit, in units of the largest logit."""
 WEIGHTS = Path(__file__).parent / "weights"
 
 
@@ -208,15 +210,13 @@ def weights_beside(path: Path) -> Path:
     return files[0]
 
 
-def check_logits(
-    clear: Floats, got: Floats, plain: Floats, label: int, tolerance: float, numbers: Mapping[str, float]
-) -> Check:
+def check_logits(clear: Floats, got: Floats, plain: Floats, label: int, numbers: Mapping[str, float]) -> Check:
     """Encrypted logits against the clear reading's, and these against the plain network's (n, 10)."""
     scale = max(1.0, float(np.max(np.abs(clear))))
     error, reference = float(np.max(np.abs(clear - got))), float(np.max(np.abs(clear - plain)))
     outcome = {
         "the class is that of the clear reading": int(np.argmax(got)) == int(np.argmax(clear)),
-        f"logits differ by at most {tolerance:g} of the largest": error <= tolerance * scale,
+        f"logits differ by at most {LOGIT_TOLERANCE:g} of the largest": error <= LOGIT_TOLERANCE * scale,
         "the clear reading equals the plain network to 1e-6": reference <= 1e-6,
     }
     numbers = {
@@ -226,4 +226,4 @@ def check_logits(
         "max_abs_error_of_clear_reading": reference,
         **numbers,
     }
-    return Check.of(outcome, error, tolerance * scale, numbers)
+    return Check.of(outcome, error, LOGIT_TOLERANCE * scale, numbers)

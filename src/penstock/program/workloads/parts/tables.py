@@ -8,7 +8,7 @@ from penstock.base.types import Floats
 from penstock.program.database.filtering import FilterScan, JoinScan, unit_of_codes
 from penstock.program.database.matching import MatchPlan
 from penstock.program.database.ranking import RankPlan
-from penstock.program.database.ssc import SscPlan
+from penstock.program.database.ssc import SscPlan, SscScan
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads.parts.check import Check
 
@@ -50,6 +50,16 @@ def check_sums(clear: Floats, got: Floats, exact: tuple[float, float], count: st
     others = {"the clear reading equals numpy's to 1e-6": reference <= 1e-6}
     numbers = {"sum": float(got[0]), count: float(got[1])}
     return Check.near("sum and count", clear, got, TOLERANCE, others, numbers)
+
+
+def scored(ev: Evaluator, plan: SscPlan, stored: list[Ciphertext], query: Floats) -> Floats:
+    """The scores of an encrypted query against a stored database."""
+    scan = SscScan(ev, plan, query)
+    with ev.scope("scan"):
+        for ciphertext in stored:
+            scan.absorb(ciphertext)
+    with ev.scope("output"):
+        return plan.scores([ev.decrypt(answer) for answer in scan.finish()])
 
 
 def stored_objects(ev: Evaluator, plan: SscPlan | MatchPlan | RankPlan, rows: Values) -> list[Ciphertext]:
