@@ -68,7 +68,10 @@ class Plain:
 
         A program may keep a plaintext and run again, at other parameters too. An owner's `id` would come back then.
         """
-        return self.encoded.setdefault(owner, {})
+        encodings = self.encoded.get(owner)
+        if encodings is None:
+            encodings = self.encoded[owner] = {}
+        return encodings
 
     def fitting(self, slots: int) -> Plain:
         """Itself. Raises: UsageError: it was made for another number of slots."""
