@@ -46,11 +46,11 @@ def added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     >>> added([{"bootstrap": 1}, {}, {"bootstrap": 2, "composite": 1}])
     {'bootstrap': 3, 'composite': 1}
     """
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for part in parts:
         for kind, count in part.items():
-            found[kind] = found.get(kind, 0) + count
-    return found
+            totals[kind] = totals.get(kind, 0) + count
+    return totals
 
 
 def opaque(unpriced: Mapping[str, int]) -> bool:

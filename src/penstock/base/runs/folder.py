@@ -227,8 +227,8 @@ class RunFolder:
     @property
     def id(self) -> str | None:
         """What tells this run's tables from another's; `None`: an older version made it."""
-        found = self.record.get("id")
-        return found if isinstance(found, str) else None
+        identifier = self.record.get("id")
+        return identifier if isinstance(identifier, str) else None
 
     @property
     def complete(self) -> bool:
@@ -332,11 +332,11 @@ class RunFolder:
         ended = read_ended(self.path).get("stages") if self.complete else None
         noted = [name for name in ended if isinstance(name, str)] if isinstance(ended, list) else []
         wanted = [*stages] or list(dict.fromkeys([*noted, *(path.stem for path in self._stage_files())]))
-        found = []
+        lost = []
         for name in wanted:
             if not self.has_stage(name) and (name in noted or name in self._damaged):
-                found.append(f"{self._left_out(name)}; {_AGAIN}")
-        return found
+                lost.append(f"{self._left_out(name)}; {_AGAIN}")
+        return lost
 
     def _left_out(self, stage: str) -> str:
         why = f"damaged ({self._damaged[stage]})" if stage in self._damaged else "gone"
@@ -396,8 +396,8 @@ class RunFolder:
                 self.check_artifact(name)
 
     def _artifacts(self) -> dict[str, str]:
-        found = self.record.get("artifacts")
-        return found if isinstance(found, dict) else {}
+        artifacts = self.record.get("artifacts")
+        return artifacts if isinstance(artifacts, dict) else {}
 
     def write_results(self) -> None:
         """Write `results.parquet` and `results.csv` from the stages that are done so far."""
@@ -478,11 +478,11 @@ def check_written(path: Path) -> None:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of the content of a file. Raises: FileError."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with os_errors(path, "read"), path.open("rb") as file:
         while part := file.read(2**20):
-            found.update(part)
-    return found.hexdigest()
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def folder_around(path: Path) -> Path | None:

@@ -97,8 +97,8 @@ def signed(table: pa.Table, run: str | None, **more: str) -> pa.Table:
 
     Args:   run: the identity of the run, `None` for one that has none; more: what else the metadata says.
     """
-    said = {"penstock.rows_sha256": digest(table), **({} if run is None else {_RUN: run}), **more}
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), **said})
+    facts = {"penstock.rows_sha256": digest(table), **({} if run is None else {_RUN: run}), **more}
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **facts})
 
 
 def check_signed(table: pa.Table, run: str | None) -> None:
@@ -107,10 +107,10 @@ def check_signed(table: pa.Table, run: str | None) -> None:
     Args:   run: the identity of the run of this folder; `None`: an older run without one.
     Raises: ValueError: another run wrote it, or its rows have changed.
     """
-    said = {name.decode(): value.decode(errors="replace") for name, value in (table.schema.metadata or {}).items()}
-    if run is not None and said.get(_RUN) != run:
+    facts = {name.decode(): value.decode(errors="replace") for name, value in (table.schema.metadata or {}).items()}
+    if run is not None and facts.get(_RUN) != run:
         raise ValueError("it is a table of another run")
-    stated = said.get("penstock.rows_sha256")
+    stated = facts.get("penstock.rows_sha256")
     if stated != digest(table) and not (stated is run is None):
         raise ValueError("its checksum does not match")
 

@@ -180,7 +180,7 @@ def check_python(host: Host) -> Finding:
 def check_packages(host: Host) -> Finding:
     """The packages without which no command runs."""
     names = ["numpy", "scipy", "pyarrow", "pydantic", "click", "rich"]
-    found: list[str] = []
+    imported: list[str] = []
     broken: list[str] = []
     for name in names:
         try:
@@ -188,14 +188,14 @@ def check_packages(host: Host) -> Finding:
         except Exception as error:  # a package built for another numpy raises anything
             broken.append(f"{name} ({error})")
         else:
-            found.append(f"{name} {host.version(name) or getattr(module, '__version__', '')}".strip())
+            imported.append(f"{name} {host.version(name) or getattr(module, '__version__', '')}".strip())
     if broken:
         return _missing(
             f"cannot be imported: {', '.join(broken)}",
             "everything",
             remedy.install(anew=True),
         )
-    return _ok(", ".join(found))
+    return _ok(", ".join(imported))
 
 
 @_check
@@ -213,9 +213,9 @@ def check_engine(host: Host) -> Finding:
                 remedy.engine(),
             )
         return _ok(f"penstock._engine {version or ''}, {path}".replace(" ,", ","))
-    said = _last_line(done.stderr) or f"exit status {done.returncode}"
+    why = _last_line(done.stderr) or f"exit status {done.returncode}"
     return _missing(
-        f"the Rust core does not load: {said}",
+        f"the Rust core does not load: {why}",
         "simulation, and with it 'analyze' and 'simulate'",
         remedy.engine(),
     )
@@ -231,15 +231,15 @@ def check_client(host: Host) -> Finding:
     if done.returncode == 0:
         version, _, path = done.stdout.strip().rpartition("\n")
         return _ok(f"penstock's own client {version} makes keys, encrypts and decrypts, {path}")
-    said = _last_line(done.stderr) or f"exit status {done.returncode}"
+    why = _last_line(done.stderr) or f"exit status {done.returncode}"
     if host.try_openfhe().ok:
         return _limited(
-            f"OpenFHE makes keys, encrypts and decrypts; penstock's own client does not load: {said}",
+            f"OpenFHE makes keys, encrypts and decrypts; penstock's own client does not load: {why}",
             "time and space: OpenFHE makes keys of full size, and takes longer",
             remedy.client(),
         )
     return _missing(
-        f"neither penstock's own client nor OpenFHE loads: {said}",
+        f"neither penstock's own client nor OpenFHE loads: {why}",
         "all encryption ('analyze', 'run', 'database'); parameters, traces, simulation work",
         remedy.client(),
     )
@@ -300,17 +300,17 @@ def check_perf(host: Host) -> Finding:
             costs,
             "apt install linux-perf (Debian) or linux-tools-generic (Ubuntu)",
         )
-    said = f"{done.stdout}\n{done.stderr}"
+    output = f"{done.stdout}\n{done.stderr}"
     rows = [row for row in csv.reader(done.stderr.splitlines()) if len(row) > 2 and row[2].startswith("instructions")]
     if done.returncode == 0 and rows and rows[0][0].isdigit():
         return _ok(f"hardware counters work ({int(rows[0][0]):,} instructions)")
-    if "<not supported>" in said or "not supported" in said:
+    if "<not supported>" in output or "not supported" in output:
         return _limited(
             "perf runs, this machine shows no hardware counters (a virtual machine?); software events work",
             costs,
             "measure on hardware, or on a virtual machine that passes its counters through",
         )
-    if "perf_event_paranoid" in said or "ermission" in said:
+    if "perf_event_paranoid" in output or "ermission" in output:
         level = (host.read("/proc/sys/kernel/perf_event_paranoid") or "unknown").strip()
         return _limited(
             f"perf may not count here (perf_event_paranoid is {level})",
@@ -318,7 +318,7 @@ def check_perf(host: Host) -> Finding:
             "sysctl -w kernel.perf_event_paranoid=1 (as root)",
         )
     return _limited(
-        f"perf counted nothing: {_last_line(said) or f'exit status {done.returncode}'}",
+        f"perf counted nothing: {_last_line(output) or f'exit status {done.returncode}'}",
         costs,
         "install the perf that belongs to the running kernel (linux-perf, linux-tools-$(uname -r))",
     )

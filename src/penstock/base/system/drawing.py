@@ -162,7 +162,7 @@ def rounded(values: Iterable[Number]) -> tuple[Number, ...]:
 def write_figures(figures: Mapping[str, Figure | None], folder: Path) -> list[Path]:
     """Write each figure that there is as `<folder>/<name>.svg`, as `write_figure`. Raises: FileError: the disk."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [write_figure(each, folder / f"{name}.svg") for name, each in figures.items() if each is not None]
+    return [write_figure(figure, folder / f"{name}.svg") for name, figure in figures.items() if figure is not None]
 
 
 def write_figure(figure: Figure, path: Path) -> Path:

@@ -281,19 +281,19 @@ def remove_dead(folder: Path, named: re.Pattern[str] = UNFINISHED) -> list[Path]
     """
     gone = list[Path]()
     try:
-        found = [(each, name) for each in folder.iterdir() if (name := named.fullmatch(each.name))]
+        folders = [(left, name) for left in folder.iterdir() if (name := named.fullmatch(left.name))]
     except OSError:
         return []
-    for each, name in found:
+    for left, name in folders:
         if _is_alive(int(name["pid"])):
             continue
         with suppress(OSError):
-            descriptor = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            descriptor = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 if os.fstat(descriptor).st_uid == os.geteuid():
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    _remove_tree(each)
-                    gone.append(each)
+                    _remove_tree(left)
+                    gone.append(left)
             finally:
                 os.close(descriptor)
     return gone

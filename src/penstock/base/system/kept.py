@@ -49,11 +49,11 @@ class Kept(Generic[T]):
     def find(self, key: Hashable) -> tuple[T] | None:
         """The result of `key` in a tuple, where it is kept."""
         with self._lock:
-            found = self._results.get(key)
-            if found is None:
+            entry = self._results.get(key)
+            if entry is None:
                 return None
             self._results.move_to_end(key)
-            return (found[0],)
+            return (entry[0],)
 
     def put(self, key: Hashable, result: T) -> None:
         """Keep a result, in the place of the oldest ones."""
@@ -69,9 +69,9 @@ class Kept(Generic[T]):
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The result of `key`; made where it is not kept."""
-        found = self.find(key)
-        if found is not None:
-            return found[0]
+        kept = self.find(key)
+        if kept is not None:
+            return kept[0]
         made = make()
         self.put(key, made)
         return made
@@ -83,8 +83,8 @@ class Kept(Generic[T]):
             self.num_bytes = 0
 
     def _drop(self, key: Hashable) -> None:
-        found = self._results.pop(key, None)
-        self.num_bytes -= 0 if found is None else found[1]
+        entry = self._results.pop(key, None)
+        self.num_bytes -= 0 if entry is None else entry[1]
 
 
 class Remembering(Generic[Args, T]):
@@ -119,20 +119,20 @@ def size_of(value: Any) -> int:
     """
     total, waiting, seen = 0, [value], set[int]()
     while waiting:
-        each = waiting.pop()
-        if id(each) in seen:
+        part = waiting.pop()
+        if id(part) in seen:
             continue
-        seen.add(id(each))
-        kind = each.__class__
+        seen.add(id(part))
+        kind = part.__class__
         if kind in _NUMBERS:  # as `_own_bytes`, of the kinds that most parts have
             total += _NUMBER_BYTES
         elif kind is str:
-            total += _OBJECT_BYTES + len(each)
+            total += _OBJECT_BYTES + len(part)
         elif kind is tuple:
-            total += _OBJECT_BYTES + 8 * len(each)
-            waiting += each
+            total += _OBJECT_BYTES + 8 * len(part)
+            waiting += part
         else:
-            size, inside = _own_bytes(each)
+            size, inside = _own_bytes(part)
             total += size
             waiting += inside
     return total
@@ -150,7 +150,7 @@ def _own_bytes(value: Any) -> tuple[int, Iterator[Any]]:
     if isinstance(num_bytes, int):  # an array or a table
         return _OBJECT_BYTES + num_bytes, iter(())
     if isinstance(value, Mapping):
-        return _OBJECT_BYTES + 100 * len(value), (each for pair in value.items() for each in pair)
+        return _OBJECT_BYTES + 100 * len(value), (part for pair in value.items() for part in pair)
     if isinstance(value, list | tuple | set | frozenset):
         return _OBJECT_BYTES + 8 * len(value), iter(value)
     if isinstance(value, Kept):

@@ -20,8 +20,8 @@ def at_first_use(
     def get(name: str) -> Any:
         if name not in place_of:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        found = getattr(import_module(place_of[name]), name)
-        setattr(modules[package], name, found)
-        return found
+        member = getattr(import_module(place_of[name]), name)
+        setattr(modules[package], name, member)
+        return member
 
     return get, lambda: sorted([*known, *place_of])

@@ -56,12 +56,12 @@ def shortage(error: BaseException) -> str | None:
         return None
     from penstock.base.units import format_bytes  # at use, as above
 
-    said = " ".join(str(error).split())
+    message = " ".join(str(error).split())
     limit = address_limit()
     remedy = "free some memory, or take a smaller program or fewer threads"
     if limit is not None:
         remedy = f"'ulimit -v' allows this process {format_bytes(limit)}: raise it, or take a smaller program"
-    return f"{what}{f' ({said})' if said else ''}: {remedy}"
+    return f"{what}{f' ({message})' if message else ''}: {remedy}"
 
 
 def _lacking(error: BaseException) -> str | None:

@@ -57,7 +57,7 @@ def limit(variable: str, otherwise: int) -> int:
     return int(stated) if stated.isascii() and stated.isdecimal() and len(stated) < LONGEST_NUMBER else otherwise
 
 
-def check_bytes(path: Path, found: int, most: int = MOST_BYTES, *, what: str = "") -> None:
+def check_bytes(path: Path, size: int, most: int = MOST_BYTES, *, what: str = "") -> None:
     """Refuse a file by its size.
 
     Args:   found: its bytes, or as many as are known; most: the limit where `PENSTOCK_MOST_BYTES` states none; what:
@@ -65,10 +65,10 @@ def check_bytes(path: Path, found: int, most: int = MOST_BYTES, *, what: str = "
     Raises: TooLarge.
     """
     most = limit(LIMIT_VARIABLE, most)
-    if found > most:
+    if size > most:
         raise TooLarge(
-            f"{path}{what} has {found:,} bytes; at most {most:,} are read, since all are in memory at once: cut it, or "
-            f"set {LIMIT_VARIABLE}={found} to read it all the same"
+            f"{path}{what} has {size:,} bytes; at most {most:,} are read, since all are in memory at once: cut it, or "
+            f"set {LIMIT_VARIABLE}={size} to read it all the same"
         )
 
 
@@ -105,9 +105,9 @@ def decoded(content: bytes) -> str:
     >>> decoded("\\ufeffa".encode())
     'a'
     """
-    for start, said in _FOREIGN:
+    for start, remedy in _FOREIGN:
         if content.startswith(start):
-            raise ValueError(said)
+            raise ValueError(remedy)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -160,10 +160,14 @@ def check_depth(value: Any) -> None:
     """Raises: ValueError: tables and lists are nested deeper than `DEEPEST`."""
     level = [value]
     for _ in range(DEEPEST + 1):
-        nested = [each for each in level if each.__class__ is dict or each.__class__ is list]
+        nested = [container for container in level if container.__class__ is dict or container.__class__ is list]
         if not nested:
             return
-        level = [inner for each in nested for inner in (each.values() if each.__class__ is dict else each)]
+        level = [
+            inner
+            for container in nested
+            for inner in (container.values() if container.__class__ is dict else container)
+        ]
     raise ValueError(TOO_DEEP)
 
 

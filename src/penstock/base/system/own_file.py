@@ -185,10 +185,10 @@ def _bound(body: list[ast.stmt]) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (each.asname or each.name for each in node.names)
+            yield from (alias.asname or alias.name for alias in node.names)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+            yield from (name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
         elif isinstance(node, ast.If | ast.Try):
             yield from _bound([*node.body, *node.orelse])
 
@@ -240,7 +240,7 @@ def _modules_beside(path: Path) -> Iterator[None]:
     """
     folder = path.parent
     kept = _BESIDE.setdefault(folder, {})
-    hidden = {each: sys.modules[each] for each in kept if each in sys.modules}
+    hidden = {module: sys.modules[module] for module in kept if module in sys.modules}
     sys.modules.update(kept)
     entry = "".join(list(str(folder)))  # a separate object: the same folder may be there already, or be added
     sys.path.append(entry)
@@ -250,13 +250,13 @@ def _modules_beside(path: Path) -> Iterator[None]:
         yield
     finally:
         sys.dont_write_bytecode = writes
-        sys.path[:] = [each for each in sys.path if each is not entry]
-        new = {each for each in set(sys.modules) - known if each.partition(".")[0] not in known}
-        imported = {each: sys.modules[each] for each in new if _lies_in(sys.modules[each], folder)}
-        _READ.update({file: digest_of(Path(file)) for each in imported.values() if (file := each.__file__)})
+        sys.path[:] = [place for place in sys.path if place is not entry]
+        new = {module for module in set(sys.modules) - known if module.partition(".")[0] not in known}
+        imported = {module: sys.modules[module] for module in new if _lies_in(sys.modules[module], folder)}
+        _READ.update({file: digest_of(Path(file)) for module in imported.values() if (file := module.__file__)})
         kept |= imported
-        for each in kept:
-            sys.modules.pop(each, None)
+        for module in kept:
+            sys.modules.pop(module, None)
         sys.modules.update(hidden)
 
 

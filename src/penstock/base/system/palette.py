@@ -45,13 +45,13 @@ _FREE = (5, 6, 4, 3, 2, 0, 1)
 def tier_colours(names: Iterable[str]) -> dict[str, int]:
     """Name of each tier -> index into `COLOURS`; as long as there are enough, each another one."""
     listed = list(dict.fromkeys(names))
-    found = {name: _STUDIED[name] for name in listed if name in _STUDIED}
+    colours = {name: _STUDIED[name] for name in listed if name in _STUDIED}
     for name in listed:
         own = next((index for start, index in _FAMILIES if name.startswith(start)), None)
-        if name not in found and own is not None and own not in found.values():
-            found[name] = own
+        if name not in colours and own is not None and own not in colours.values():
+            colours[name] = own
     for name in listed:
-        if name not in found:
-            free = [index for index in _FREE if index not in found.values()]
-            found[name] = free[0] if free else len(found) % len(COLOURS)
-    return {name: found[name] for name in listed}
+        if name not in colours:
+            free = [index for index in _FREE if index not in colours.values()]
+            colours[name] = free[0] if free else len(colours) % len(COLOURS)
+    return {name: colours[name] for name in listed}

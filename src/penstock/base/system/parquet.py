@@ -175,20 +175,20 @@ def conformed(path: Path, table: pa.Table, bounds: Bounds) -> pa.Table:
     return pa.table(columns, schema=bounds.schema.with_metadata(table.schema.metadata))
 
 
-def checked_columns(path: Path, found: pa.Schema, bounds: Bounds) -> list[str]:
+def checked_columns(path: Path, schema: pa.Schema, bounds: Bounds) -> list[str]:
     """The names of the columns to read.
 
     Raises: `bounds.error`: one is missing, there twice, or of another type.
     """
     names = []
     for field in bounds.schema:
-        times = found.names.count(field.name)
+        times = schema.names.count(field.name)
         if times == 0 and bounds.partial and field.nullable:
             continue
         if times != 1:
             has = "has no column" if times == 0 else "has twice the column"
             raise bounds.error(f"{path} is not a {bounds.what}: it {has} '{field.name}'; {bounds.remedy}")
-        kind = found.field(field.name).type
+        kind = schema.field(field.name).type
         if not _is_like(kind, field.type):
             raise bounds.error(
                 f"{path} is not a {bounds.what}: column '{field.name}' has type {str(kind)[:80]}, and its type is "
@@ -198,16 +198,16 @@ def checked_columns(path: Path, found: pa.Schema, bounds: Bounds) -> list[str]:
     return names
 
 
-def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_like(kind: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether a type decodes to no more than the wanted one, and may be cast to it."""
-    if pa.types.is_null(found):
+    if pa.types.is_null(kind):
         return True
     if _is_text(wanted):
-        return _is_text(found)
+        return _is_text(kind)
     if pa.types.is_list(wanted):
-        listed = pa.types.is_list(found) or pa.types.is_large_list(found)
-        return listed and _is_number(found.value_type)
-    return _is_number(found)
+        listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+        return listed and _is_number(kind.value_type)
+    return _is_number(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -230,13 +230,13 @@ def _check_footer(path: Path, footer: pq.FileMetaData, names: Sequence[str], bou
         for column in (group.column(i) for i in range(footer.num_columns))
         if column.path_in_schema.split(".")[0] in names
     ]
-    check_cells(path, max(footer.num_rows * len(names), sum(each.num_values for each in chunks)), bounds)
-    decoded_bytes = sum(each.total_uncompressed_size for each in chunks)
+    check_cells(path, max(footer.num_rows * len(names), sum(chunk.num_values for chunk in chunks)), bounds)
+    decoded_bytes = sum(chunk.total_uncompressed_size for chunk in chunks)
     _check_decoded(path, decoded_bytes, bounds)
-    for each in chunks:
-        if "DELTA_BYTE_ARRAY" in each.encodings:
+    for chunk in chunks:
+        if "DELTA_BYTE_ARRAY" in chunk.encodings:
             raise bounds.error(
-                f"{path}: column '{each.path_in_schema}' is written as DELTA_BYTE_ARRAY, of which nobody knows how "
+                f"{path}: column '{chunk.path_in_schema}' is written as DELTA_BYTE_ARRAY, of which nobody knows how "
                 f"long its texts are before they are decoded; write it with a dictionary, or {bounds.remedy}"
             )
     return decoded_bytes

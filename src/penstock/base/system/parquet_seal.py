@@ -56,9 +56,9 @@ def _position(file: BinaryIO) -> int | None:
         return None
     start = max(0, size - 8 - int.from_bytes(end[:4], "little"))
     file.seek(start)
-    found = file.read(size - start).rfind(_ENTRY)
-    at = start + found + len(_ENTRY)
-    return at if found >= 0 and at + len(EMPTY) <= size else None
+    offset = file.read(size - start).rfind(_ENTRY)
+    at = start + offset + len(_ENTRY)
+    return at if offset >= 0 and at + len(EMPTY) <= size else None
 
 
 def _digest(file: BinaryIO, at: int) -> bytes:

@@ -25,7 +25,7 @@ def main() -> None:
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     has_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
-    limits = [each for each in resource.getrlimit(resource.RLIMIT_AS) if each != resource.RLIM_INFINITY]
+    limits = [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit != resource.RLIM_INFINITY]
     least = min([has_bytes + int(most_bytes), *limits])
     resource.setrlimit(resource.RLIMIT_AS, (least, least))
     try:

@@ -16,16 +16,16 @@ def plain(value: Any) -> Any:
     if kind in _AS_THEY_ARE:
         return value
     if kind is dict:
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(inner) for key, inner in value.items()}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(inner) for inner in value]
     value = getattr(value, "value", value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, set | frozenset):
-        return sorted(plain(each) for each in value)
+        return sorted(plain(inner) for inner in value)
     return str(value) if isinstance(value, Path) else value

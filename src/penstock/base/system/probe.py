@@ -82,11 +82,11 @@ def explain(returncode: int, stdout: str, stderr: str) -> ImportOutcome:
     python = lines[0] if lines else None
     if returncode == 0 and len(lines) >= 2:
         return ImportOutcome(True, python, lines[1], "", "")
-    said = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line.strip() for line in stderr.splitlines() if line.strip()]
     if python is None:  # no interpreter at all: a shim that only prints an error, say
-        reason = said[0] if said else f"it ended with exit status {returncode}"
+        reason = errors[0] if errors else f"it ended with exit status {returncode}"
         return ImportOutcome(False, None, None, reason, get_python())
-    reason, remedy = _explained(returncode, python, said[-1] if said else "")
+    reason, remedy = _explained(returncode, python, errors[-1] if errors else "")
     return ImportOutcome(False, python, None, reason, remedy)
 
 

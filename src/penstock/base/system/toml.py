@@ -67,8 +67,8 @@ def table(
     except RecursionError as cause:
         raise error(f"{where}: {outside.TOO_DEEP}") from cause
     except ValueError as cause:
-        said = outside.TOO_LONG if "integer string conversion" in str(cause) else cause
-        raise error(f"{where}: {said}") from cause
+        rule = outside.TOO_LONG if "integer string conversion" in str(cause) else cause
+        raise error(f"{where}: {rule}") from cause
     for path, number in _numbers(read):
         if isinstance(number, float):
             raise error(f"{where}: '{path}' is {number}; write a finite number")
@@ -131,11 +131,11 @@ def explained(
 
     An unknown key comes first, because it often is the missing one, misspelt.
     """
-    first = min(cause.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
-    kind, found, said = first["type"], first["input"], first["msg"]
+    first = min(cause.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden")
+    kind, given, message = first["type"], first["input"], first["msg"]
     inside, last, models = _place(model, record, first["loc"])
     path = f"{inside}{last}"
-    fields = {field.alias or name: field for each in models for name, field in each.model_fields.items()}
+    fields = {field.alias or name: field for owner in models for name, field in owner.model_fields.items()}
     if kind == "extra_forbidden":
         known = [*fields, *(also if not inside else ())]
         unknown = UnknownName("key", last, known, where=where, inside=inside)
@@ -145,13 +145,13 @@ def explained(
         remedy = _remedy(last, annotation)
         return error(f"{where}: '{path}' is missing{'; ' if remedy else ''}{remedy}")
     if kind == "value_error":
-        return error(f"{where}: {path}{': ' if path else ''}{said.removeprefix('Value error, ')}")
-    rule = said[:1].lower() + said[1:]
-    shown = repr(found) if len(repr(found)) <= LONGEST_VALUE else f"{repr(found)[:LONGEST_VALUE]}…"
+        return error(f"{where}: {path}{': ' if path else ''}{message.removeprefix('Value error, ')}")
+    rule = message[:1].lower() + message[1:]
+    shown = repr(given) if len(repr(given)) <= LONGEST_VALUE else f"{repr(given)[:LONGEST_VALUE]}…"
     subject = f"{where}: {repr(path) if path else 'it'} is {shown}"
     if kind == "model_type":
         return error(f"{subject}; {_remedy(last, annotation) or 'write a table'}")
-    if kind == "string_type" and isinstance(found, int | float) and not isinstance(found, bool):
+    if kind == "string_type" and isinstance(given, int | float) and not isinstance(given, bool):
         rule += "; a quantity is a string with its unit"
     return error(f"{subject}: {rule}")
 
@@ -169,8 +169,8 @@ def _place(
         elif isinstance(record, Mapping) and (step in record or i == len(steps) - 1):
             inside, last, models = f"{inside}{last}{'.' if last else ''}", str(step), inner
             record = record.get(step)
-            fields = [each.model_fields[str(step)] for each in models if step in each.model_fields]
-            inner = [found for field in fields for found in _models(field.annotation)] or inner
+            fields = [owner.model_fields[str(step)] for owner in models if step in owner.model_fields]
+            inner = [inner_model for field in fields for inner_model in _models(field.annotation)] or inner
         # Else it is the name of one of the types that a value may have.
     return inside, last, models
 

@@ -72,15 +72,15 @@ def await_turn(changed: threading.Condition, owner: Callable[[], Mark | None], w
 def _check_circle(here: Mark, owner: Callable[[], Mark | None], what: str) -> None:
     """Raises: PenstockError: threads wait for each other, and this is one of them."""
     passed = set[Mark]()
-    found: Callable[[], Mark | None] | None = owner
-    while found is not None and (each := found()) is not None and each not in passed:
-        if each is here:
+    holder: Callable[[], Mark | None] | None = owner
+    while holder is not None and (thread := holder()) is not None and thread not in passed:
+        if thread is here:
             raise PenstockError(
                 f"{what} is for one thread at a time, and the thread that has its turn waits for a turn of this "
                 "thread's. Release the OpenFHE context or client of this thread first, or call both from one thread"
             )
-        passed.add(each)
-        found = _WAITS.get(each)
+        passed.add(thread)
+        holder = _WAITS.get(thread)
 
 
 def _waits_at(number: int) -> tuple[int, int] | None:

@@ -124,12 +124,12 @@ def _save_all(path: Path, vectors: Mapping[str, Vector]) -> None:
 
 
 def _read_npz(path: Path) -> dict[str | None, Vector]:
-    found: dict[str | None, Vector] = {}
+    vectors: dict[str | None, Vector] = {}
     with path.open("rb") as content, zipfile.ZipFile(content) as archive:
         for name in archive.namelist():
             with archive.open(name) as file:
-                found[name.removesuffix(".npy")] = _read_array(file, allow_pickle=False)
-    return found
+                vectors[name.removesuffix(".npy")] = _read_array(file, allow_pickle=False)
+    return vectors
 
 
 def _read_npy(path: Path) -> dict[str | None, Vector]:
@@ -144,8 +144,8 @@ def _read_csv(path: Path) -> dict[str | None, Vector]:
 
 
 def _read_json(path: Path) -> dict[str | None, Vector]:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    named = found if isinstance(found, dict) else {None: found}
+    read = json.loads(path.read_text(encoding="utf-8"))
+    named = read if isinstance(read, dict) else {None: read}
     return {name: np.asarray(values, dtype=np.float64) for name, values in named.items()}
 
 

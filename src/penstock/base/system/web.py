@@ -69,7 +69,7 @@ class Token:
     text: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        if not self.text or not all("!" <= each <= "~" for each in self.text):
+        if not self.text or not all("!" <= character <= "~" for character in self.text):
             raise UsageError("the token is empty or has characters that no token has: copy it again, on one line")
 
 
@@ -79,13 +79,13 @@ def read_token(file: Path | None = None, environ: Mapping[str, str] = os.environ
     Raises: UsageError: there is none, or the file is open to others. FileError: it cannot be read.
     """
     if file is None:
-        found = environ.get(TOKEN_VARIABLE, "")
-        if not found:
+        text = environ.get(TOKEN_VARIABLE, "")
+        if not text:
             raise UsageError(
                 f"no token for the service: name its file with --token-file, or set {TOKEN_VARIABLE}. A token is never "
                 "an argument"
             )
-        return Token(found.strip())
+        return Token(text.strip())
     with os_errors(file, "read"), file.open("rb") as opened:
         if os.fstat(opened.fileno()).st_mode & 0o077:
             raise UsageError(f"{file}: others may read this token; take that away with 'chmod 600 {file}'")
@@ -302,14 +302,14 @@ class Web:
         self._received(response, take)
         content = b"".join(parts)
         try:
-            found = json.loads(content) if content else {}
+            answer = json.loads(content) if content else {}
         except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, list):
-            found = {"items": found}
-        if not isinstance(found, dict):
+            answer = None
+        if isinstance(answer, list):
+            answer = {"items": answer}
+        if not isinstance(answer, dict):
             raise ServiceUnreachable(f"{self.url}: the answer is not JSON: is this penstock's service?", passing=False)
-        return found
+        return answer
 
     def _refusal(self, response: http.client.HTTPResponse, what: str) -> ServiceError:
         retry_after_s = _seconds(response.headers.get("Retry-After"))
@@ -319,8 +319,8 @@ class Web:
             if error.passing:
                 return error
             problem = {}
-        said = [str(problem.get(name) or "").strip().rstrip(".") for name in ("title", "detail", "rule", "remedy")]
-        words = ". ".join(dict.fromkeys(filter(None, said))) or http.client.responses.get(response.status, "refused")
+        parts = [str(problem.get(name) or "").strip().rstrip(".") for name in ("title", "detail", "rule", "remedy")]
+        words = ". ".join(dict.fromkeys(filter(None, parts))) or http.client.responses.get(response.status, "refused")
         later = "" if retry_after_s is None else f" Come back in {retry_after_s:g} s."
         message = self._hidden(f"the service refused {what} ({response.status}): {words}.{later}")
         return ServiceRefused(message, response.status, problem, retry_after_s)

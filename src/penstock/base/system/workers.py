@@ -114,17 +114,17 @@ class Workers(Generic[Task]):
         Raises: the exceptions of a task.
         """
         ready = wait([worker.connection for worker in self._at_work])
-        for worker in [each for each in self._at_work if each.connection in ready]:
+        for worker in [busy for busy in self._at_work if busy.connection in ready]:
             task = self._at_work.pop(worker)
             try:
-                result, error, told = pickle.loads(worker.connection.recv_bytes())
+                result, error, trace = pickle.loads(worker.connection.recv_bytes())
             except (EOFError, ConnectionError):
                 worker.end()
                 yield task, Lost()
                 continue
             self._idle.append(worker)
             if error is not None:
-                raise error from _InWorker(told)
+                raise error from _InWorker(trace)
             yield task, result
 
     def __enter__(self) -> Workers[Task]:

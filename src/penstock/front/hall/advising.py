@@ -23,7 +23,7 @@ def advised_as(advice: Advice) -> Advised:
     """An advice as a result."""
     left_out = [f"without gain: {', '.join(advice.without_gain)}"] if advice.without_gain else []
     return Advised(
-        rows=tuple(each.to_row() for each in advice.remedies),
+        rows=tuple(remedy.to_row() for remedy in advice.remedies),
         title=f"What would help most: {advice.about}, {advice.now}",
         provenance=advice.provenance,
         warnings=(*left_out, *(f"not tried: {text}" for text in advice.not_tried)),

@@ -21,8 +21,8 @@ def names_arguments(function: Callable[Takes, Gives]) -> Callable[Takes, Gives]:
     """The same function, which refuses an argument that it does not take with the nearest that it does."""
     known = {
         name
-        for name, each in inspect.signature(function).parameters.items()
-        if each.kind not in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL)
     }
 
     @functools.wraps(function)

@@ -66,8 +66,8 @@ class Sizes(Table):
     @property
     def security_bits(self) -> int | None:
         """The level that the set holds; `None`: none is stated."""
-        found: int | None = self.report["security_bits"]
-        return found
+        bits: int | None = self.report["security_bits"]
+        return bits
 
 
 @names_arguments
@@ -83,8 +83,8 @@ def catalogue(kind: str | None = None) -> Table:
         rows = KINDS[one_of("kind", kind, KINDS)]()
     else:
         rows = [
-            {"kind": each, "name": row["name"], "description": row["description"]}
-            for each, made in KINDS.items()
+            {"kind": category, "name": row["name"], "description": row["description"]}
+            for category, made in KINDS.items()
             for row in made()
         ]
     x, y = _PICTURES.get(kind or "", ("name", "name"))
@@ -97,9 +97,9 @@ def parameters(name: str | Path | CkksParameters) -> CkksParameters:
 
     Raises: UnknownName: no such set, with the nearest; ParamsError: the file breaks a rule.
     """
-    found = set_of(name)
-    assert found is not None
-    return found
+    checked = set_of(name)
+    assert checked is not None
+    return checked
 
 
 @names_arguments
@@ -156,36 +156,36 @@ def _whole(value: float | None) -> int | None:
 def _machines() -> list[Row]:
     return [
         {
-            "name": each.name, "description": each.title, "native_params": each.native_params,
-            "on_chip_bytes": each.on_chip_bytes or None, "power_w": each.watts,
+            "name": machine.name, "description": machine.title, "native_params": machine.native_params,
+            "on_chip_bytes": machine.on_chip_bytes or None, "power_w": machine.watts,
         }
-        for each in map(load_machine, machine_names())
+        for machine in map(load_machine, machine_names())
     ]  # fmt: skip
 
 
 def _tiers() -> list[Row]:
     return [
         {
-            "name": each.name, "description": each.title, "bandwidth_bytes_per_s": each.bandwidth_bytes_per_s,
-            "latency_s": each.latency_s,
+            "name": tier.name, "description": tier.title, "bandwidth_bytes_per_s": tier.bandwidth_bytes_per_s,
+            "latency_s": tier.latency_s,
         }
-        for each in map(load_tier, tier_names())
+        for tier in map(load_tier, tier_names())
     ]  # fmt: skip
 
 
 def _networks() -> list[Row]:
-    return [{"name": each.name, "description": each.title} for each in map(load_network, network_names())]
+    return [{"name": network.name, "description": network.title} for network in map(load_network, network_names())]
 
 
 def _drives() -> list[Row]:
-    return [{"name": each.name, "description": each.title} for each in map(load_drive, drive_names())]
+    return [{"name": drive.name, "description": drive.title} for drive in map(load_drive, drive_names())]
 
 
 def _parameters() -> list[Row]:
     rows = []
-    for each in map(sets.get, sets.names()):
-        row = sets.set_row(each)
-        size = f"N = 2^{each.ring_dim.bit_length() - 1}, {each.num_q}+{each.num_p} limbs"
+    for params in map(sets.get, sets.names()):
+        row = sets.set_row(params)
+        size = f"N = 2^{params.ring_dim.bit_length() - 1}, {params.num_q}+{params.num_p} limbs"
         rows.append({"name": row.pop("name"), "description": size, **row})
     return rows
 
@@ -193,21 +193,21 @@ def _parameters() -> list[Row]:
 def _workloads() -> list[Row]:
     return [
         {
-            "name": each.NAME, "description": each.DESCRIPTION, "sizes": ", ".join(each.SIZES),
-            "default_size": each.DEFAULT_SIZE, "source": each.SOURCE,
+            "name": workload.NAME, "description": workload.DESCRIPTION, "sizes": ", ".join(workload.SIZES),
+            "default_size": workload.DEFAULT_SIZE, "source": workload.SOURCE,
         }
-        for each in map(workloads.get, workloads.names())
+        for workload in map(workloads.get, workloads.names())
     ]  # fmt: skip
 
 
 def _policies() -> list[Row]:
-    return [{"name": name, "description": each.summary} for name, each in POLICIES.items()]
+    return [{"name": name, "description": policy.summary} for name, policy in POLICIES.items()]
 
 
 def _readings() -> list[Row]:
     from penstock.program.running.readings import READINGS
 
-    return [{"name": name, "description": each.meaning} for name, each in READINGS.items()]
+    return [{"name": name, "description": reading.meaning} for name, reading in READINGS.items()]
 
 
 KINDS: Mapping[str, Callable[[], list[Row]]] = {

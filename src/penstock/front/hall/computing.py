@@ -120,15 +120,15 @@ class PackageServer:
         Raises: KeyRefused.
         """
         named = {f"input '{name}'": inputs[name] for name in self.program.inputs}
-        found = common_pair(named)
-        if found is None or found in self._names or not self.keys:
-            return found if found in self._names else None
+        tag = common_pair(named)
+        if tag is None or tag in self._names or not self.keys:
+            return tag if tag in self._names else None
         there = self._store.list_keys(tenant=self.tenant, digest=self.program.planned.digest)
         tags = {key.secret_tag for key in there}
-        if "" in tags and found not in tags:
+        if "" in tags and tag not in tags:
             return None
-        check_tag(found, next(iter(named)), tags, f"the keys of tenant '{self.tenant}' in {self._store.folder}")
-        return found
+        check_tag(tag, next(iter(named)), tags, f"the keys of tenant '{self.tenant}' in {self._store.folder}")
+        return tag
 
     def _names_of(self, pair: str | None) -> dict[str, KeyName]:
         """The names of the program's keys of a pair; of the oldest one if omitted.

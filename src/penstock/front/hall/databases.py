@@ -61,14 +61,14 @@ def question_of(
             raise UsageError("name the query: --vector FILE.npy; this database was made from a file")
         return content.query(seed)
     try:
-        found = np.load(vector, allow_pickle=False)
+        query = np.load(vector, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise UsageError(f"{vector}: no .npy file of a vector ({error})") from error
-    if found.ndim != 1:
-        raise UsageError(f"{vector}: an array of shape {found.shape}; a query is one vector (features,)")
-    if found.dtype.kind not in "fiu" or not np.isfinite(found).all():
-        raise UsageError(f"{vector}: a query is finite real numbers; this has others, of type {found.dtype}")
-    return np.asarray(found, dtype=np.float64)
+    if query.ndim != 1:
+        raise UsageError(f"{vector}: an array of shape {query.shape}; a query is one vector (features,)")
+    if query.dtype.kind not in "fiu" or not np.isfinite(query).all():
+        raise UsageError(f"{vector}: a query is finite real numbers; this has others, of type {query.dtype}")
+    return np.asarray(query, dtype=np.float64)
 
 
 def queried(
@@ -121,7 +121,7 @@ def queried(
     content = _generated(database)
     if check and content is None:
         raise UsageError("--check is for generated databases: the records of a file are not kept with the database")
-    found = answer(
+    reply = answer(
         database,
         question,
         plan=plan,
@@ -133,8 +133,8 @@ def queried(
         planner=None if memory is None else scan_planner(database, plan, queries, memory),
         on_entry=on_entry,
     )
-    right = _is_right(database, content, question, found) if check and content is not None else None
-    result = _row(database, found, _shown(of.kind, question, found, top), right, reading, threads)
+    right = _is_right(database, content, question, reply) if check and content is not None else None
+    result = _row(database, reply, _shown(of.kind, question, reply, top), right, reading, threads)
     words = plan.packing.chunk_bytes if isinstance(plan, MatchPlan) else 1
     notes = [_MISSED.format(words)] if words > 1 else []
     if simulated is not None:
@@ -144,27 +144,27 @@ def queried(
 
 
 def _row(
-    database: Database, found: Answer, shown: Mapping[str, Any], right: bool | None, reading: str, threads: int
+    database: Database, reply: Answer, shown: Mapping[str, Any], right: bool | None, reading: str, threads: int
 ) -> dict[str, Any]:
     """A database, the answer of a query as it is shown, and its measured times."""
-    of, stream = database.description, found.stream
+    of, stream = database.description, reply.stream
     return {
         "folder": str(database.path), "kind": of.kind, "params": of.params.name, "records": of.records,
         "database_bytes": database.layout.total_bytes, "reading": reading, "provenance": "measured", **shown,
         "checked": right, "num_threads": threads,
-        "total_s": found.seconds["query_s"] + found.seconds["wall_s"], **found.seconds,
+        "total_s": reply.seconds["query_s"] + reply.seconds["wall_s"], **reply.seconds,
         "read_s": stream.read_s, "checksum_s": stream.checksum_s, "deserialize_s": stream.decode_s,
         "wait_s": stream.wait_s, "read_bytes": stream.read_bytes, "direct": stream.direct,
-        "scan_bytes_per_s": stream.read_bytes / found.seconds["wall_s"],
-        "num_operations": len(found.trace.view().server_operations()), **_of_memory(found),
+        "scan_bytes_per_s": stream.read_bytes / reply.seconds["wall_s"],
+        "num_operations": len(reply.trace.view().server_operations()), **_of_memory(reply),
     }  # fmt: skip
 
 
-def _of_memory(found: Answer) -> dict[str, Any]:
+def _of_memory(reply: Answer) -> dict[str, Any]:
     """The plan of a budget, and the measured bytes."""
-    if found.scan_plan is None or found.traffic is None:
+    if reply.scan_plan is None or reply.traffic is None:
         return {}
-    plan, keys = found.scan_plan, found.traffic
+    plan, keys = reply.scan_plan, reply.traffic
     return {
         "memory_bytes": plan.memory.memory_bytes,
         "predicted_peak_bytes": plan.memory.total_bytes,
@@ -197,40 +197,40 @@ def _generated(database: Database) -> Generated | None:
     return Generated(of.kind, of.records, of.features if of.kind == SSC else of.record_bytes, int(of.source["seed"]))
 
 
-def _shown(kind: str, question: Question, found: Answer, top: int) -> dict[str, Any]:
+def _shown(kind: str, question: Question, reply: Answer, top: int) -> dict[str, Any]:
     if kind == PIR:
         return {
             "indices": [int(i) for i in question],
-            "records_hex": [record.hex() for record in found.records],
-            "chunk_error": found.chunk_error,
+            "records_hex": [record.hex() for record in reply.records],
+            "chunk_error": reply.chunk_error,
         }
     if kind == SSC:
-        assert found.scores is not None
-        return {"top": [{"vector": i, "score": score} for i, score in best(found.scores, top)]}
-    return {"matches": [{"record": record, "byte": byte} for record, byte in found.matches]}
+        assert reply.scores is not None
+        return {"top": [{"vector": i, "score": score} for i, score in best(reply.scores, top)]}
+    return {"matches": [{"record": record, "byte": byte} for record, byte in reply.matches]}
 
 
-def _is_right(database: Database, content: Generated, question: Question, found: Answer) -> bool:
+def _is_right(database: Database, content: Generated, question: Question, reply: Answer) -> bool:
     """Records byte for byte; scores within 1e-6 and the ten best the same; the matches of a search."""
     of = database.description
     if of.kind == PIR:
         wanted = [content.rows(int(i), 1)[0].tobytes() for i in question]
-        return wanted == list(found.records)
+        return wanted == list(reply.records)
     if of.kind == SSC:
-        assert found.scores is not None
+        assert reply.scores is not None
         assert not isinstance(question, bytes)
         query = np.zeros(of.features)
         query[: len(question)] = question
         scores = np.concatenate([content.rows(i, _PART) @ query for i in range(0, of.records, _PART)])
-        clear, seen = top_k(scores, 10), top_k(found.scores, 10)
+        clear, seen = top_k(scores, 10), top_k(reply.scores, 10)
         same = np.all(np.abs(scores[clear] - scores[seen]) <= 2 * SCORE_TOLERANCE)
-        return bool(np.max(np.abs(scores - found.scores)) <= SCORE_TOLERANCE and same)
+        return bool(np.max(np.abs(scores - reply.scores)) <= SCORE_TOLERANCE and same)
     assert isinstance(question, bytes)
     word = of.packing.chunk_bytes
     starts = range(0, of.record_bytes - len(question) + 1, word)
     texts = (row.tobytes() for i in range(0, of.records, _PART) for row in content.rows(i, _PART))
     matches = tuple((i, at) for i, text in enumerate(texts) for at in starts if text.startswith(question, at))
-    return matches == found.matches
+    return matches == reply.matches
 
 
 _PART = 1 << 14

@@ -90,7 +90,7 @@ def _budgets(options: Mapping[str, Any], accelerator: UnitAccelerator) -> list[B
         "--max-dram-rate": ("dram_bytes_per_s", RATE_UNITS, "GB/s", 1e9),
         "--max-dram-size": ("dram_capacity_bytes", BYTE_UNITS, "GB", 1e9),
     }  # fmt: skip
-    found = []
+    budgets = []
     for option, (column, known, unit, one) in units.items():
         given = options[option.removeprefix("--").replace("-", "_")]
         if given is None and column != "watts":
@@ -100,5 +100,5 @@ def _budgets(options: Mapping[str, Any], accelerator: UnitAccelerator) -> list[B
         def text(value: float, unit: str = unit, one: float = one) -> str:
             return f"{value / one:.6g} {unit}"
 
-        found.append(Budget(option=option, column=column, most=most, text=text))
-    return found
+        budgets.append(Budget(option=option, column=column, most=most, text=text))
+    return budgets

@@ -53,7 +53,7 @@ def fit_machine(
     Raises: UsageError: no primitives among the results; UnknownName: a primitive that was not measured.
     """
     one_of("statistic", statistic, STATISTICS)
-    paths = [Path(each) for each in listed(results)] or [newest_results()]
+    paths = [Path(path) for path in listed(results)] or [newest_results()]
     wanted = Chosen(threads=listed(threads) or None, only=listed(only) or None, reading=reading, statistic=statistic)
     log = ImportLog(skip_bad=skip_bad)
     machine, _ = fitted(load_all(paths, log=log, cpu=cpu), wanted, name, log)
@@ -75,25 +75,25 @@ class Chosen:
 
 
 def fitted(
-    found: Sequence[Measurement],
+    measurements: Sequence[Measurement],
     wanted: Chosen,
     name: str,
     log: ImportLog,
-    told: Callable[[Sequence[Measurement]], None] = lambda kept: None,
+    on_chosen: Callable[[Sequence[Measurement]], None] = lambda kept: None,
 ) -> tuple[Machine, Sequence[Measurement]]:
     """The machine of the wanted measurements, and these. Its file names their files, and where and when they were made.
 
     Args:   log: of reading `found`; told: hears of the measurements before the fit.
     Raises: as `fit_machine`.
     """
-    kept = chosen(found, wanted)
+    kept = chosen(measurements, wanted)
     if wanted.statistic == QUIET:
         kept = [m.as_quiet() for m in kept]
-    told(kept)
-    rings = sorted({each.params.ring_dim.bit_length() - 1 for each in kept})
-    counts = sorted({each.threads for each in kept})
+    on_chosen(kept)
+    rings = sorted({m.params.ring_dim.bit_length() - 1 for m in kept})
+    counts = sorted({m.threads for m in kept})
     at = f"N = {', '.join(f'2^{ring}' for ring in rings)}, {', '.join(map(str, counts))} threads"
-    timed = sum(each.shape is not None and each.condition == WARM for each in kept)
+    timed = sum(m.shape is not None and m.condition == WARM for m in kept)
     names = ", ".join(Path(path).name or path for path in log.origins)
     of = {MEDIAN: "medians", QUIET: "quiet times"}.get(times := statistic_of(kept), f"{times} times")
     machine = fit_to(kept, name=name, fitted_to=f"{timed} timed primitives of {names} ({at}; {of})", expand=expanded)
@@ -103,7 +103,7 @@ def fitted(
     return replace(machine, description=f"{machine.description} Measured: {'; '.join(origins)}."), kept
 
 
-def chosen(found: Sequence[Measurement], wanted: Chosen) -> list[Measurement]:
+def chosen(measurements: Sequence[Measurement], wanted: Chosen) -> list[Measurement]:
     """The primitives that are fitted to, all of one reading.
 
     Raises: UsageError: there are none; UnknownName: a primitive or a reading that was not measured; MachineError: they
@@ -111,37 +111,37 @@ def chosen(found: Sequence[Measurement], wanted: Chosen) -> list[Measurement]:
     """
     threads, only, word = wanted.threads, wanted.only, wanted.word
     kept = of_reading(
-        [each for each in found if each.group == "primitives"],
+        [m for m in measurements if m.group == "primitives"],
         wanted.reading,
         "the results",
         word.replace("threads", "reading"),
     )
     if not kept:
         raise UsageError(
-            f"the results hold {counted(found)} and no primitives, and a machine is fitted to primitives: measure "
-            "some with 'penstock bench run --suite fit'"
+            f"the results hold {counted(measurements)} and no primitives, and a machine is fitted to primitives: "
+            "measure some with 'penstock bench run --suite fit'"
         )
     if only is not None:
-        known = {each.item for each in kept}
+        known = {m.item for m in kept}
         for name in only:
             if name not in known:
                 raise UnknownName("measured primitive", name, known)
-        kept = [each for each in kept if each.item in only]
+        kept = [m for m in kept if m.item in only]
     if threads is not None:
-        known_counts = sorted({each.threads for each in kept})
+        known_counts = sorted({m.threads for m in kept})
         for count in threads:
             if count not in known_counts:
                 raise UsageError(
                     f"{word} {count}: measured were {', '.join(map(str, known_counts))}; measure it too with "
                     f"'penstock bench run --suite fit --threads {count}'"
                 )
-        kept = [each for each in kept if each.threads in threads]
+        kept = [m for m in kept if m.threads in threads]
     return kept
 
 
-def counted(found: Sequence[Measurement]) -> str:
+def counted(measurements: Sequence[Measurement]) -> str:
     """The number of measurements of each group, in words."""
-    of_group = Counter(each.group for each in found)
+    of_group = Counter(m.group for m in measurements)
     return ", ".join(f"{of_group[group]} {group}" for group in GROUPS if of_group[group]) or "nothing"
 
 
@@ -183,9 +183,9 @@ def step_row(step: Step, outlook: Outlook) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def experiment_of(report: Report, found: Sequence[Measurement], machine: Machine) -> dict[str, Any]:
+def experiment_of(report: Report, measurements: Sequence[Measurement], machine: Machine) -> dict[str, Any]:
     """The error that a measurement expected, and the programs that checked it."""
-    rows = checked(found, machine)
+    rows = checked(measurements, machine)
     errors = [abs(row["error"]) for row in rows]
     return {
         "spent_s": report.spent_s, "visits": report.visits, "points": report.points,
@@ -208,14 +208,15 @@ def checked(measurements: Sequence[Measurement], machine: Machine) -> list[dict[
     for m in programs(measurements):
         whole = m.as_whole()
         try:
-            found = model.predict(whole)
+            predicted = model.predict(whole)
         except PenstockError:
             continue
         rows.append(
             {
                 "program": m.item, "size": m.size, "params": m.params.name, "threads": m.threads,
-                "measured_s": whole.seconds, "predicted_s": found.seconds, "low_s": found.low, "high_s": found.high,
-                "error": found.seconds / whole.seconds - 1, "in_interval": found.holds(whole.seconds),
+                "measured_s": whole.seconds, "predicted_s": predicted.seconds,
+                "low_s": predicted.low, "high_s": predicted.high,
+                "error": predicted.seconds / whole.seconds - 1, "in_interval": predicted.holds(whole.seconds),
             }
         )  # fmt: skip
     return rows

@@ -53,27 +53,27 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def keep(folder: RunFolder, found: Ran) -> dict[str, Any]:
+def keep(folder: RunFolder, ran: Ran) -> dict[str, Any]:
     """Store a run in its folder, with its report, and end it. The numbers that `penstock run` prints, and the paths.
 
     Raises: FileError: the disk.
     """
     from penstock.lab.reports.build import build_report
 
-    measures = READINGS[found.reading].keys
-    if found.trace is not None:
-        write_trace(found.trace, folder.trace_path, force=True)
+    measures = READINGS[ran.reading].keys
+    if ran.trace is not None:
+        write_trace(ran.trace, folder.trace_path, force=True)
         folder.note_artifact(folder.trace_path.name)
-        folder.write_timeline(timeline(found.trace))
-    check = found.check
+        folder.write_timeline(timeline(ran.trace))
+    check = ran.check
     if check is not None:
         folder.update(check=checked_numbers(check) | {"rules": list(check.rules)})
-    numbers = dict(found.numbers)
-    folder.update(params=found.params.to_dict(), numbers=numbers, data=str(numbers.get("inputs", "")))
-    if found.trace is not None and not folder.has_stage("bytes"):
-        folder.append_rows("bytes", byte_rows(found.trace))
+    numbers = dict(ran.numbers)
+    folder.update(params=ran.params.to_dict(), numbers=numbers, data=str(numbers.get("inputs", "")))
+    if ran.trace is not None and not folder.has_stage("bytes"):
+        folder.append_rows("bytes", byte_rows(ran.trace))
     if not folder.has_stage(MEASURED):
-        rows = list(measured_rows(found.trace)) if measures and found.trace is not None else []
+        rows = list(measured_rows(ran.trace)) if measures and ran.trace is not None else []
         folder.append_rows(MEASURED, [*rows, *number_rows(numbers)])
     folder.write_results()
     build_report(folder)
@@ -134,11 +134,11 @@ class Keeper:
             )
         return kept_numbers(self._opened)
 
-    def keep(self, found: Ran) -> dict[str, Any]:
+    def keep(self, ran: Ran) -> dict[str, Any]:
         """Store a run. Returns: the numbers to print."""
         folder = self._opened or RunFolder.open_or_resume(self._path, self._config, force=self._force)
         with folder:
-            return keep(folder, found)
+            return keep(folder, ran)
 
     def close(self) -> None:
         """Give the folder free, where nothing was kept."""

@@ -29,7 +29,9 @@ def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: 
     series: dict[str, list[tuple[Any, float]]] = {}
     gone: dict[str, None] = {}
     for row in rows:
-        name = str(row.get(by)) if by is not None else ", ".join(format_named(each, row.get(each)) for each in apart)
+        name = (
+            str(row.get(by)) if by is not None else ", ".join(format_named(column, row.get(column)) for column in apart)
+        )
         if isinstance(row.get(y), int | float) and row.get(x) is not None:
             series.setdefault(name, []).append((row[x], float(row[y])))
         else:

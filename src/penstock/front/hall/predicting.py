@@ -178,47 +178,49 @@ def predict(
     taken, note = at_home(program, params, size, [chosen])
     counted = counted_of(program, taken, size, spelled)
     form = form_of(key_form)
-    found = predicted_by(counted.count([counted.params])[0], chosen, threads=threads, key_form=form)
+    prediction = predicted_by(counted.count([counted.params])[0], chosen, threads=threads, key_form=form)
     own = isinstance(program, str | Path)
     asked = Predicts(
-        program=counted, prediction=found, machine=chosen, target=str(program) if own else None,
+        program=counted, prediction=prediction, machine=chosen, target=str(program) if own else None,
         machine_text=str(machine) if isinstance(machine, str | Path) else None,
         params=taken.name if isinstance(taken, CkksParameters) else None if taken is None else str(taken), size=size,
         threads=threads, key_form=form,
         trace=None if isinstance(counted, Workload) else lambda: trace_of(program, None, None),
     )  # fmt: skip
-    result = replace(predicted_as(found, counted.title, counted.params, chosen), asked=asked)
+    result = replace(predicted_as(prediction, counted.title, counted.params, chosen), asked=asked)
     return result if note is None else replace(result, note=note, warnings=(note, *result.warnings))
 
 
 def prediction_row(
-    found: Prediction, params: CkksParameters, machine: Machine, shown: int, program: tuple[str, str | None]
+    prediction: Prediction, params: CkksParameters, machine: Machine, shown: int, program: tuple[str, str | None]
 ) -> Row:
     """A prediction as the one row of `penstock predict run`, in SI units.
 
     Args:   shown: number of contributions; program: its title, and the name of its size.
     """
-    memory = found.memory if found.peak_bytes is not None else None
+    totals = ("predicted_s", "low_s", "high_s", "predicted_j", "low_j", "high_j")
+    memory = prediction.memory if prediction.peak_bytes is not None else None
     names = (
         "key_bytes", "key_bytes_touched", "num_keys", "num_operations", "server_s", "client_s", "encode_s",
         "recording_s", "unpriced", "at_least",
     )  # fmt: skip
     return {
-        **{name: getattr(found, name) for name in ("predicted_s", "low_s", "high_s", "predicted_j", "low_j", "high_j")},
-        "idle_j": found.energy.idle_j, "energy_kind": None if found.energy.kind is None else found.energy.kind.value,
-        "peak_bytes": found.peak_bytes,
+        **{name: getattr(prediction, name) for name in totals},
+        "idle_j": prediction.energy.idle_j,
+        "energy_kind": None if prediction.energy.kind is None else prediction.energy.kind.value,
+        "peak_bytes": prediction.peak_bytes,
         "low_peak_bytes": None if memory is None else memory.low_bytes,
         "high_peak_bytes": None if memory is None else memory.high_bytes,
-        **{name: getattr(found, name) for name in names},
-        "warnings": list(found.warnings),
+        **{name: getattr(prediction, name) for name in names},
+        "warnings": list(prediction.warnings),
         "contributions": [
             {"kind": c.kind, "limbs": c.limbs, "count": c.count, "seconds": c.seconds, "share": c.share,
-             "factor": _factor(machine, c.kind, params.ring_dim, c.limbs, found.threads)}
-            for c in found.contributions[:shown]
+             "factor": _factor(machine, c.kind, params.ring_dim, c.limbs, prediction.threads)}
+            for c in prediction.contributions[:shown]
         ],
         "provenance": "predicted", "workload": program[0], "params": params.name, "size": program[1],
         "machine": machine.name, "reading": None if machine.fit is None else machine.fit.reading,
-        "threads": found.threads, "assumptions": assumptions(machine),
+        "threads": prediction.threads, "assumptions": assumptions(machine),
     }  # fmt: skip
 
 
@@ -230,20 +232,20 @@ def _factor(machine: Machine, kind: str, ring_dim: int, limbs: int, threads: int
     return known.factor(kind, ring_dim, limbs, threads or 1)
 
 
-def predicted_as(found: Prediction, title: str, params: CkksParameters, machine: Machine) -> Predicted:
+def predicted_as(prediction: Prediction, title: str, params: CkksParameters, machine: Machine) -> Predicted:
     """A prediction as a result."""
     rows = [
-        {"operation": each.kind, "limbs": each.limbs, "count": each.count, "predicted_s": each.seconds,
-         "share": each.share}
-        for each in found.contributions
+        {"operation": part.kind, "limbs": part.limbs, "count": part.count, "predicted_s": part.seconds,
+         "share": part.share}
+        for part in prediction.contributions
     ]  # fmt: skip
     return Predicted(
         rows=tuple(rows),
         title=f"{title} at {params.name} on {machine.name}",
         provenance="predicted",
-        warnings=found.warnings,
+        warnings=prediction.warnings,
         assumed=tuple(assumptions(machine)),
-        prediction=found,
+        prediction=prediction,
         params=params,
         machine=machine,
     )
@@ -282,13 +284,13 @@ def what_if(
         key_form=tuple(form_of(form) for form in listed(key_form)) or (None,),
     )
     rows = rows_of(counted, axes, machines, workers=workers, on_row=on_row)
-    names = ", ".join(each.name for each in machines)
+    names = ", ".join(machine.name for machine in machines)
     return Table(
         rows=tuple(rows),
         title=f"{counted.title} on {names}",
         provenance="predicted",
         warnings=() if note is None else (note,),
-        assumed=tuple(text for each in machines for text in assumptions(each)),
+        assumed=tuple(text for machine in machines for text in assumptions(machine)),
         shown=_SHOWN_ROWS,
         x=next(iter(varying(rows, _AXES)), "machine"),
         y="predicted_s",
@@ -335,7 +337,7 @@ def precision(
     rows: list[Row] = []
     refused: dict[int, PenstockError] = {}
     total = len(tried) * (draws + measure)
-    for index, each in enumerate(tried):
+    for index, params in enumerate(tried):
 
         def drawn(done: int, _: int, before: int = index * (draws + measure)) -> None:
             on_draw(before + done, total)
@@ -343,14 +345,14 @@ def precision(
         def ran(done: int, _: int, before: int = index * (draws + measure) + draws) -> None:
             on_draw(before + done, total)
 
-        own = workload.data(workload.SIZES[size_name], each.slots, seed, None if data is None else Path(data))
-        given = ProgramAtSet.of(name, each, size_name, seed, own)
+        own = workload.data(workload.SIZES[size_name], params.slots, seed, None if data is None else Path(data))
+        given = ProgramAtSet.of(name, params, size_name, seed, own)
         try:
             rows.append(predicted(given, reading=reading, draws=draws, on_draw=drawn, **noise).to_row())
             if measure:
                 rows.append(measure_precision(given, reading=reading, runs=measure, on_run=ran).to_row())
         except PenstockError as error:
-            refused[each.scale_bits] = error
+            refused[params.scale_bits] = error
     if not rows:
         raise next(iter(refused.values()))
     left_out = [f"none at a scale of {scale} bits: {why}" for scale, why in refused.items()]
@@ -408,7 +410,7 @@ def suggest(
     notes = [] if note is None else [note]
     word = other_word(asked.params, chosen)
     notes += [f"warning: {word}"] if word is not None else []
-    found = suggested(
+    suggestions = suggested(
         asked,
         chosen,
         security=security,
@@ -422,16 +424,16 @@ def suggest(
         on_ring=on_ring,
     )
     return Suggested(
-        rows=tuple(found.rows),
-        title=f"{found.rows[0]['workload']} ({asked.size}) on {chosen.name}, sets like {asked.params.name}",
+        rows=tuple(suggestions.rows),
+        title=f"{suggestions.rows[0]['workload']} ({asked.size}) on {chosen.name}, sets like {asked.params.name}",
         provenance="predicted",
-        warnings=tuple(dict.fromkeys([*notes, *(text for row in found.rows for text in row["warnings"])])),
+        warnings=tuple(dict.fromkeys([*notes, *(text for row in suggestions.rows for text in row["warnings"])])),
         assumed=tuple(assumptions(chosen)),
         shown=_SHOWN_SETS,
         x="key_bytes",
         y="predicted_s",
         by=("ring_dim",),
-        suggestions=found,
+        suggestions=suggestions,
         base=asked.params,
         notes=tuple(notes),
     )

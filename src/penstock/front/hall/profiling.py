@@ -60,18 +60,18 @@ def profiled(
     run = _folder(output, _config(request, module.NAME, checked.name), force) if output is not None else None
     try:
         with temporary_folder("penstock-profile-") as working:
-            found = profile(request, working, on_part)
+            profile_found = profile(request, working, on_part)
         if run is not None:
             files = {kind: files[kind] or run.path / name for kind, name in FILES.items()}
         ran = f"{module.NAME} ({size_name}, {checked.name}) encrypted with OpenFHE"
-        written = _write_stacks(found, files, ran, force or run is not None)
-        result = _result(found, module.NAME, size_name, checked.name, request.threads, written)
+        written = _write_stacks(profile_found, files, ran, force or run is not None)
+        result = _result(profile_found, module.NAME, size_name, checked.name, request.threads, written)
         if run is not None:
-            _write_run(run, found, result)
+            _write_run(run, profile_found, result)
     finally:
         if run is not None:
             run.close()
-    return found, result
+    return profile_found, result
 
 
 def _config(request: Request, workload: str, params: str) -> dict[str, Any]:
@@ -103,77 +103,77 @@ def _folder(path: Path, config: dict[str, Any], force: bool) -> RunFolder:
     return run
 
 
-def _write_stacks(found: Profile, files: dict[str, Path | None], title: str, force: bool) -> dict[str, str]:
-    if not found.samples:
+def _write_stacks(profiled: Profile, files: dict[str, Path | None], title: str, force: bool) -> dict[str, str]:
+    if not profiled.samples:
         return {}
-    subtitle = found.sampling.note if found.sampling is not None else ""
+    subtitle = profiled.sampling.note if profiled.sampling is not None else ""
     written = {}
     for kind, path in files.items():
         if path is None:
             continue
         if kind == "flamegraph":
-            text = flame_graph(found.stacks, title=title, subtitle=subtitle)
+            text = flame_graph(profiled.stacks, title=title, subtitle=subtitle)
         elif kind == "folded":
-            text = folded_text(found.stacks)
+            text = folded_text(profiled.stacks)
         else:
-            text = json.dumps(speedscope(found.samples, title))
+            text = json.dumps(speedscope(profiled.samples, title))
         write_atomic(path, text.encode("utf-8", errors="replace"), force=force)
         written[kind] = str(path)
     return written
 
 
 def _result(
-    found: Profile, workload: str, size: str, params: str, threads: int | None, written: dict[str, str]
+    profiled: Profile, workload: str, size: str, params: str, threads: int | None, written: dict[str, str]
 ) -> dict[str, Any]:
-    sampled_s = sum(found.seconds_by_operation.values())
+    sampled_s = sum(profiled.seconds_by_operation.values())
     return {
         "workload": workload, "size": size, "params": params, "threads": threads, "region": "server-side operations",
-        "provenance": "measured", "wall_s": found.wall_s, "setup_s": found.setup_s,
-        "num_operations": found.num_operations, "passed": found.check["passed"],
-        "max_abs_error": found.check["max_abs_error"], "rows": [row.to_row() for row in found.rows],
-        "overhead": [o.to_row() for o in found.overhead],
-        "sampling": found.sampling.to_row() if found.sampling is not None else None,
+        "provenance": "measured", "wall_s": profiled.wall_s, "setup_s": profiled.setup_s,
+        "num_operations": profiled.num_operations, "passed": profiled.check["passed"],
+        "max_abs_error": profiled.check["max_abs_error"], "rows": [row.to_row() for row in profiled.rows],
+        "overhead": [o.to_row() for o in profiled.overhead],
+        "sampling": profiled.sampling.to_row() if profiled.sampling is not None else None,
         "operations": [
             {"operation": name, "sampled_s": seconds, "share": seconds / sampled_s}
-            for name, seconds in found.seconds_by_operation.items()
+            for name, seconds in profiled.seconds_by_operation.items()
         ],
         "hotspots": [
             {
                 "function": h.function, "module": h.module, "self_s": h.self_s, "total_s": h.total_s,
                 "self_share": h.self_s / sampled_s, "total_share": h.total_s / sampled_s,
             }
-            for h in found.hotspots
+            for h in profiled.hotspots
         ],
         "callgrind": [
             {
                 "function": f.function, "module": f.module, "instructions": f.instructions,
-                "share": f.instructions / found.callgrind.instructions,
+                "share": f.instructions / profiled.callgrind.instructions,
             }
-            for f in found.callgrind.functions[:25]
-        ] if found.callgrind is not None else None,
-        "files": written, "warnings": found.warnings,
+            for f in profiled.callgrind.functions[:25]
+        ] if profiled.callgrind is not None else None,
+        "files": written, "warnings": profiled.warnings,
     }  # fmt: skip
 
 
-def _write_run(run: RunFolder, found: Profile, result: dict[str, Any]) -> None:
+def _write_run(run: RunFolder, profiled: Profile, result: dict[str, Any]) -> None:
     def note(row: EventRow) -> str | None:
-        said = [f"{row.status}: {row.reason}" if row.reason else "", row.note]
-        return "; ".join(text for text in said if text) or None
+        parts = [f"{row.status}: {row.reason}" if row.reason else "", row.note]
+        return "; ".join(text for text in parts if text) or None
 
     run.append_rows(
         "events",
         [
             {"quantity": r.event, "value": r.value, "unit": r.unit, "provenance": "measured", "note": note(r)}
-            for r in found.rows
+            for r in profiled.rows
         ],
     )
     run.append_rows(
         "overhead",
         [
             {"quantity": f"overhead_{o.mode}", "value": o.ratio, "unit": "1", "provenance": "measured"}
-            for o in found.overhead
+            for o in profiled.overhead
         ],
     )
     write_atomic(run.path / "profile.json", (json.dumps(plain(result), indent=2) + "\n").encode(), force=True)
-    write_atomic(run.path / "perf-stat.txt", "\n".join(found.raw).encode(), force=True)
+    write_atomic(run.path / "perf-stat.txt", "\n".join(profiled.raw).encode(), force=True)
     run.finish()

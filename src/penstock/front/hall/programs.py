@@ -97,23 +97,23 @@ def trace(
 
         chosen = set_of(params)
         assert chosen is not None
-        found, warnings = retrace(trace_of(program, None, None), chosen)
+        traced, warnings = retrace(trace_of(program, None, None), chosen)
     else:
-        found = trace_of(program, params, size, seed)
-    said = summary(found)
+        traced = trace_of(program, params, size, seed)
+    counts = summary(traced)
     return Traced(
-        rows=tuple({"operation": kind, "count": count} for kind, count in said["by_kind"].items()),
-        title=f"{said['workload']} ({said['size'] or 'recorded'}) at {said['params']}",
-        provenance=said["provenance"],
+        rows=tuple({"operation": kind, "count": count} for kind, count in counts["by_kind"].items()),
+        title=f"{counts['workload']} ({counts['size'] or 'recorded'}) at {counts['params']}",
+        provenance=counts["provenance"],
         warnings=warnings,
-        trace=found,
-        params=found.parameters(),
-        num_operations=said["num_operations"],
-        num_keys=said["num_keys"],
-        key_bytes=said["key_bytes_unique"],
-        key_bytes_touched=said["key_bytes_touched"],
-        unpriced=said[UNPRICED],
-        at_least=said[AT_LEAST],
+        trace=traced,
+        params=traced.parameters(),
+        num_operations=counts["num_operations"],
+        num_keys=counts["num_keys"],
+        key_bytes=counts["key_bytes_unique"],
+        key_bytes_touched=counts["key_bytes_touched"],
+        unpriced=counts[UNPRICED],
+        at_least=counts[AT_LEAST],
     )
 
 
@@ -210,9 +210,9 @@ def at_home(
     """
     if params is not None or not isinstance(program, str | Path) or is_trace_file(str(program)):
         return params, None
-    named = [str(each) for each in beside if isinstance(each, str | Path)]
-    found = set_for(str(program), None, size, machines, beside=named)
-    return found.params, found.note
+    named = [str(program) for program in beside if isinstance(program, str | Path)]
+    home_set = set_for(str(program), None, size, machines, beside=named)
+    return home_set.params, home_set.note
 
 
 def set_of(params: object) -> CkksParameters | None:

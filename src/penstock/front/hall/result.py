@@ -120,7 +120,7 @@ class Result:
         notes += [f"warning: {text}" for text in self.warnings]
         for kind in ("calibrated", "assumed", MISSING):
             values = [
-                f"{_owner(each)} {each['field']} {each['value']}" for each in self.assumed if each["kind"] == kind
+                f"{_owner(entry)} {entry['field']} {entry['value']}" for entry in self.assumed if entry["kind"] == kind
             ]
             notes += [f"{kind}: {'; '.join(values)}"] if values else []
         return notes
@@ -174,7 +174,7 @@ def listed(value: Any) -> list[Any]:
     if value is None:
         return []
     one = isinstance(value, str | Path | Result | Trace | Mapping) or not isinstance(value, Iterable)
-    return [str(each) if isinstance(each, Path) else each for each in ([value] if one else value)]
+    return [str(entry) if isinstance(entry, Path) else entry for entry in ([value] if one else value)]
 
 
 def varying(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
@@ -191,5 +191,5 @@ def _cell(row: Row, name: str) -> str:
     return shown_total(row, name, partial(format_named, name), format_named(name, None))
 
 
-def _owner(each: Mapping[str, str]) -> str:
-    return next(each[what] for what in ("machine", "tier", "network") if what in each)
+def _owner(entry: Mapping[str, str]) -> str:
+    return next(entry[what] for what in ("machine", "tier", "network") if what in entry)

@@ -32,7 +32,7 @@ from penstock.scheme.traces.schema import Trace
 
 NODE = "node:"
 """Before the address of a key node, in the place of a key store."""
-RUN_READINGS = tuple(name for name, each in READINGS.items() if each.verb == "run")
+RUN_READINGS = tuple(name for name, reading in READINGS.items() if reading.verb == "run")
 """The readings that give a program's values."""
 
 
@@ -128,11 +128,11 @@ def run(
     """
     chosen = READINGS[one_of("reading", reading, RUN_READINGS)]
     name = name_of(program, "run")
-    said: dict[str, Any] = {
+    stated: dict[str, Any] = {
         "key_budget": key_budget, "keys": keys, "tenant": tenant, "input_budget": input_budget, "memory": memory,
         "client": client, "client_library": client_library,
     }  # fmt: skip
-    options = options_of(chosen, **said, spelled=spelled)
+    options = options_of(chosen, **stated, spelled=spelled)
     workload, size_name, checked = resolve(name, set_of(params), size)
     sized = workload.SIZES[size_name]
     own_data = data is not None or inputs is not None
@@ -150,27 +150,27 @@ def run(
         "workload": workload.NAME, "size": size_name, "params": checked, "reading": reading, "clear": clear,
     }  # fmt: skip
     if not chosen.keys:
-        got = clear if reading == "clear" else chosen.read(name, checked, size_name, seed, data, **options)
-        if isinstance(got, Mapping):  # a reading's own numbers
-            numbers |= got
-            return Ran(rows=(), values=got, numbers=numbers, **common)
-        check: Check = workload.check(clear, got, data, sized)
-        numbers |= {"result_norm": float(np.linalg.norm(got))}
+        returned = clear if reading == "clear" else chosen.read(name, checked, size_name, seed, data, **options)
+        if isinstance(returned, Mapping):  # a reading's own numbers
+            numbers |= returned
+            return Ran(rows=(), values=returned, numbers=numbers, **common)
+        check: Check = workload.check(clear, returned, data, sized)
+        numbers |= {"result_norm": float(np.linalg.norm(returned))}
         numbers |= check.numbers if reading == "clear" else checked_numbers(check)
-        found = Ran(
-            rows=(), values=got, numbers=numbers, check=None if reading == "clear" else check,
-            outputs=outputs_of(workload, got), **common,
+        ran = Ran(
+            rows=(), values=returned, numbers=numbers, check=None if reading == "clear" else check,
+            outputs=outputs_of(workload, returned), **common,
         )  # fmt: skip
-        return _held(found, name, data)
+        return _held(ran, name, data)
     options |= {"threads": threads} | ({} if on_operation is None else {"on_operation": on_operation})
     done: Run = chosen.read(name, checked, size_name, seed, data, **options)
     check = workload.check(clear, done.result, data, sized)
-    found = Ran(
+    ran = Ran(
         rows=tuple(_by_kind(done.trace)), values=done.result, outputs=outputs_of(workload, done.result),
         numbers=numbers | measured_numbers(done, check), check=check, trace=done.trace, **common,
     )  # fmt: skip
-    words = {"reading": reading, "params": params, "size": size, "seed": seed, "threads": threads, **said}
-    return _held(replace(found, asked=_asked(name, size_name, checked, done, words, own_data=own_data)), name, data)
+    words = {"reading": reading, "params": params, "size": size, "seed": seed, "threads": threads, **stated}
+    return _held(replace(ran, asked=_asked(name, size_name, checked, done, words, own_data=own_data)), name, data)
 
 
 def _asked(
@@ -185,19 +185,19 @@ def _asked(
     return Measured(program=name, size=size, params=params, done=done, words=texts, named=not own_data)
 
 
-def _held(found: Ran, name: str, data: Any) -> Ran:
+def _held(ran: Ran, name: str, data: Any) -> Ran:
     """The run. Raises: RunDiffers."""
-    if found.check is not None and not found.passed:
-        keys = READINGS[found.reading].keys
-        said = f"{name} {'encrypted' if keys else 'with noise'} differs from clear: {'; '.join(found.check.rules)}"
-        raise RunDiffers(said + (_outgrown(found, name, data) if keys else ""), found)
-    return found
+    if ran.check is not None and not ran.passed:
+        keys = READINGS[ran.reading].keys
+        message = f"{name} {'encrypted' if keys else 'with noise'} differs from clear: {'; '.join(ran.check.rules)}"
+        raise RunDiffers(message + (_outgrown(ran, name, data) if keys else ""), ran)
+    return ran
 
 
-def _outgrown(found: Ran, name: str, data: Any) -> str:
+def _outgrown(ran: Ran, name: str, data: Any) -> str:
     """The cause of a difference, where the noisy reading knows it: values that outgrew the modulus, or drowned."""
     try:
-        READINGS["noisy"].read(name, found.params, found.size, 0, data)
+        READINGS["noisy"].read(name, ran.params, ran.size, 0, data)
     except PenstockError as error:
         return f". The values do not fit: {error}" if isinstance(error, ParamsError) else ""
     return ""
@@ -224,7 +224,7 @@ def _data_of(
             raise UsageError(f"inputs are given and {spelled('data')} too, which says the same of a package: give one")
         if isinstance(inputs, Mapping):
             return workload.given(inputs)
-        return workload.read([str(inputs)] if isinstance(inputs, str | Path) else [str(each) for each in inputs])
+        return workload.read([str(inputs)] if isinstance(inputs, str | Path) else [str(path) for path in inputs])
     if data is None or isinstance(data, str | Path):
         return workload.data(size, params.slots, seed, None if data is None else Path(data))
     return data
@@ -337,10 +337,10 @@ def _by_kind(trace: Trace) -> list[Row]:
     timed = table.append_column("measured_s", pc.subtract(table["end_s"], table["start_s"]))
     kinds = timed["kind"].cast("string")
     grouped = timed.append_column("operation", kinds).group_by("operation", use_threads=False)
-    found = grouped.aggregate([("measured_s", "sum"), ("measured_s", "count"), ("id", "count")]).to_pylist()
+    kinds_found = grouped.aggregate([("measured_s", "sum"), ("measured_s", "count"), ("id", "count")]).to_pylist()
     rows = [
         {"operation": row["operation"], "count": row["id_count"],
          "measured_s": row["measured_s_sum"] if row["measured_s_count"] else None}
-        for row in found
+        for row in kinds_found
     ]  # fmt: skip
     return sorted(rows, key=lambda row: -(row["measured_s"] or 0.0))

@@ -70,11 +70,11 @@ class Simulation(Result):
 
     def _told_apart(self, x: str) -> tuple[str, ...]:
         # A column that follows from those before it (the on-chip memory from the machine) tells nothing more.
-        told: tuple[str, ...] = (x,)
+        apart: tuple[str, ...] = (x,)
         for name in ("machine", *_AXES):
-            if name not in told and groups_of(self.rows, (*told, name)) > groups_of(self.rows, told):
-                told = (*told, name)
-        return told[1:]
+            if name not in apart and groups_of(self.rows, (*apart, name)) > groups_of(self.rows, apart):
+                apart = (*apart, name)
+        return apart[1:]
 
 
 @names_arguments
@@ -136,20 +136,20 @@ def simulate(
     """
     arguments = dict(locals())
     given = {
-        word.name: _said(word, arguments[ARGUMENTS(word.name)])
+        word.name: _word_of(word, arguments[ARGUMENTS(word.name)])
         for word in ARGUMENTS.taken()
         if arguments[ARGUMENTS(word.name)] is not None
     }
     others = listed(beside)
     if others:
         given["beside"] = [
-            str(each) if isinstance(each, str | Path) else f"program {i}" for i, each in enumerate(others)
+            str(program) if isinstance(program, str | Path) else f"program {i}" for i, program in enumerate(others)
         ]
     asked = worded_question(Words(**given), set(given), ARGUMENTS)
-    for each in asked.question.machines:  # before anything is traced
-        asked.question.points_on(each)
+    for machine in asked.question.machines:  # before anything is traced
+        asked.question.points_on(machine)
     asks, notes = _answered(asked, program, params, size, seed, others)
-    result = simulation_of(asked, [each.answer for each in asks])
+    result = simulation_of(asked, [answered.answer for answered in asks])
     return replace(result, warnings=(*notes, *result.warnings), asks=tuple(asks))
 
 
@@ -163,7 +163,7 @@ def _answered(
 ) -> tuple[list[Asks], list[str]]:
     """The answers on each machine, and notes on the sets that were taken."""
     messages = SimGrid(python=find_python()) if asked.simgrid else None
-    named = all(isinstance(each, str | Path) for each in (program, *others))
+    named = all(isinstance(text, str | Path) for text in (program, *others))
     asks, notes = list[Asks](), dict[str, None]()
     for home in homes(program, params, size, seed, asked.question.machines, others):
         notes |= {} if home.note is None else {home.note: None}
@@ -181,12 +181,12 @@ def asks_of(
     question = asked.question
     words: dict[str, Any] = {"program": program, "params": home.params, "size": size, "seed": seed}
     if asked.crowd is None:
-        for found in answers(question, home.machine, home.trace, home.beside, simgrid):
-            yield Asks(asked=asked, answer=found, trace=home.trace, beside=home.beside, **words)
+        for answer in answers(question, home.machine, home.trace, home.beside, simgrid):
+            yield Asks(asked=asked, answer=answer, trace=home.trace, beside=home.beside, **words)
         return
-    for count, found in answers_among(question, home.machine, home.trace, asked.crowd):
+    for count, answer in answers_among(question, home.machine, home.trace, asked.crowd):
         others = _beside(asked, program or "the program", count - 1)
-        yield Asks(asked=others, answer=found, trace=home.trace, beside=[home.trace] * (count - 1), **words)
+        yield Asks(asked=others, answer=answer, trace=home.trace, beside=[home.trace] * (count - 1), **words)
 
 
 def _beside(asked: WordedQuestion, program: str, count: int) -> WordedQuestion:
@@ -197,16 +197,16 @@ def _beside(asked: WordedQuestion, program: str, count: int) -> WordedQuestion:
     return replace(asked, words=words, given=given, beside=tuple(words.beside), crowd=None)
 
 
-def simulation_of(asked: WordedQuestion, found: Sequence[OnMachine]) -> Simulation:
+def simulation_of(asked: WordedQuestion, machines_played: Sequence[OnMachine]) -> Simulation:
     """Rows of all machines as one result."""
-    rows = [row for each in found for row in each.rows]
+    rows = [row for played in machines_played for row in played.rows]
     first = rows[0]
-    tiers = dict.fromkeys(tier for each in found for tier in tiers_of(each.points))
+    tiers = dict.fromkeys(tier for played in machines_played for tier in tiers_of(played.points))
     return Simulation(
         rows=tuple(rows),
         title=f"{first['workload']} at {', '.join(dict.fromkeys(row['params'] for row in rows))}",
         provenance="simulated",
-        warnings=tuple(dict.fromkeys(text for each in found for text in each.warnings)),
+        warnings=tuple(dict.fromkeys(text for played in machines_played for text in played.warnings)),
         assumed=tuple(rests_on(asked.question, tiers, asked.networks)),
         shown=shown_of(rows),
     )
@@ -214,21 +214,21 @@ def simulation_of(asked: WordedQuestion, found: Sequence[OnMachine]) -> Simulati
 
 def rests_on(question: Question, tiers: Iterable[Tier], networks: Iterable[Network]) -> list[dict[str, str]]:
     """Every value below a simulation that is assumed, calibrated or not stated."""
-    found = [each for machine in question.machines for each in assumptions(machine)]
-    found += [each for tier in tiers for each in of_link("tier", tier)]
-    return found + [each for network in networks for each in of_link("network", network)]
+    entries = [entry for machine in question.machines for entry in assumptions(machine)]
+    entries += [entry for tier in tiers for entry in of_link("tier", tier)]
+    return entries + [entry for network in networks for entry in of_link("network", network)]
 
 
 def tiers_of(points: Iterable[Point]) -> list[Tier]:
     """The tiers that the data of points come from."""
     from penstock.lab.simulation.memory.levels import Hierarchy
 
-    found = []
+    tiers = []
     for point in points:
         hold = point.hold
         held = [level.tier for level in hold.levels] if isinstance(hold, Hierarchy) else [point.tier]
-        found += [tier for tier in held if isinstance(tier, Tier)]
-    return found
+        tiers += [tier for tier in held if isinstance(tier, Tier)]
+    return tiers
 
 
 def shown_of(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ def shown_of(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(name for name in _SHOWN if name in _ALWAYS or name in apart or name in stated)
 
 
-def _said(word: QuestionWord, value: Any) -> Any:
+def _word_of(word: QuestionWord, value: Any) -> Any:
     """An argument as `Words` has it.
 
     Raises: UsageError: no value where one is needed, or no truth value.
@@ -252,7 +252,7 @@ def _said(word: QuestionWord, value: Any) -> Any:
     if word.axis and not values:
         raise UsageError(f"{name} is empty: name at least one, or leave it out")
     if word.takes == "text":
-        values = [str(each) if isinstance(each, int | float) else each for each in values]
+        values = [str(number) if isinstance(number, int | float) else number for number in values]
     if word.takes in ("list", "counts"):
         return ",".join(map(str, values))
     if word.several:

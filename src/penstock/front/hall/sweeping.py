@@ -64,10 +64,12 @@ def sweep(
         rows=tuple(rows),
         title=f"sweep {planned.name}",
         provenance="simulated",
-        warnings=tuple(f"{each['what']}; {each['remedy']}" for each in folder.warnings),
+        warnings=tuple(f"{warning['what']}; {warning['remedy']}" for warning in folder.warnings),
         shown=("workload", *shown_of(rows)),
         folder=path,
-        skipped=tuple(f"{each['what']} ({each['points']} points): {each['why']}" for each in skipped),
+        skipped=tuple(
+            f"{combination['what']} ({combination['points']} points): {combination['why']}" for combination in skipped
+        ),
     )
 
 
@@ -94,7 +96,12 @@ def played(
     tell(f"run folder: {path}")
     if folder.complete and folder.has_results:
         tell(f"complete: {planned.num_points} points are there already and were not repeated")
-        skipped = Counter({(each["what"], each["why"]): each["points"] for each in folder.record.get("skipped", [])})
+        skipped = Counter(
+            {
+                (combination["what"], combination["why"]): combination["points"]
+                for combination in folder.record.get("skipped", [])
+            }
+        )
     else:
         with folder:
             try:

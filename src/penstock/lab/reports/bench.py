@@ -19,62 +19,69 @@ LEAST = 0.02
 """Half of the range of a strip at least, so that a quiet point does not look wild."""
 
 
-def bench_sections(found: Sequence[History], records: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Section]:
+def bench_sections(points: Sequence[History], records: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Section]:
     """All sections, in the order of the page.
 
     Args:   records: (name, `run.json`) of each run, the oldest first.
     """
     several = len(records) > 1
-    return [*([_changes(found), _trends(found, [name for name, _ in records])] if several else []), _times(found),
+    return [*([_changes(points), _trends(points, [name for name, _ in records])] if several else []), _times(points),
             _runs(records)]  # fmt: skip
 
 
-def bench_headline(found: Sequence[History], names: Sequence[str]) -> Content:
+def bench_headline(points: Sequence[History], names: Sequence[str]) -> Content:
     """A sentence: changed points, the largest change, and whether it is noise."""
-    readings = " and ".join(sorted({each.reading for each in found}))
-    said = f"{count(len(found))} points, reading {readings}." if len(names) < 2 else headline(found)
-    return tag("p", said, class_="headline")
+    readings = " and ".join(sorted({point.reading for point in points}))
+    sentence = f"{count(len(points))} points, reading {readings}." if len(names) < 2 else headline(points)
+    return tag("p", sentence, class_="headline")
 
 
-def _times(found: Sequence[History]) -> Section:
+def _times(points: Sequence[History]) -> Section:
     """Each point: median, spread, and the runs one by one."""
     section = Section("times", "Times and how they spread")
     section.say("A dot is the median of one run of a point. The line is the median of all its runs.")
     columns = columns_of("Point | With | >Median | >Spread | >Runs | Each run")
     rows = [
-        (each.item, each.where, seconds(each.median_s), percent(each.spread), count(len(each.last)), strip(each.last))
-        for each in found
+        (
+            point.item,
+            point.where,
+            seconds(point.median_s),
+            percent(point.spread),
+            count(len(point.last)),
+            strip(point.last),
+        )
+        for point in points
     ]
     return section.table("Seconds of a call", columns, rows, provenance=["measured"])
 
 
-def _changes(found: Sequence[History]) -> Section:
+def _changes(points: Sequence[History]) -> Section:
     """Each point against the latest earlier run with it. Changed points come first."""
     section = Section("changes", "What changed")
-    known = [each for each in found if each.change is not None]
+    known = [point for point in points if point.change is not None]
     if not known:
         return section.leave_out("no earlier run has one of these points")
     rank = {"slower": 0, "faster": 1}
-    ordered = sorted(known, key=lambda each: (rank.get(each.verdict, 2), -abs(math.log(_ratio(each)))))
+    ordered = sorted(known, key=lambda point: (rank.get(point.verdict, 2), -abs(math.log(_ratio(point)))))
     columns = columns_of(
         "Point | With | Verdict | >Before | >Now | >Ratio | >95 % interval | >p | >Noise | Runs before and now"
     )
     rows = []
-    for each in ordered:
-        change = each.change or {}
+    for point in ordered:
+        change = point.change or {}
         interval = UNKNOWN if change["low"] is None else f"{change['low']:.3f} to {change['high']:.3f}"
         rows.append(
             (
-                each.item,
-                each.where,
-                each.verdict,
+                point.item,
+                point.where,
+                point.verdict,
                 seconds(change["first_s"]),
                 seconds(change["second_s"]),
                 f"{change['ratio']:.3f}",
                 interval,
                 UNKNOWN if change["p_value"] is None else f"{change['p_value']:.3f}",
                 percent(change["noise"]),
-                strip(each.last, each.samples[str(each.against)]),
+                strip(point.last, point.samples[str(point.against)]),
             )
         )
     return section.table(
@@ -87,17 +94,17 @@ def _changes(found: Sequence[History]) -> Section:
     )
 
 
-def _trends(found: Sequence[History], names: Sequence[str]) -> Section:
+def _trends(points: Sequence[History], names: Sequence[str]) -> Section:
     """The median of each point in every run."""
     section = Section("trends", "Trends over the runs")
     columns = [Column("Point", TEXT), Column("With", TEXT), *(Column(name) for name in names), Column("Last to first"),
                Column("Trend", TEXT)]  # fmt: skip
     rows = []
-    for each in found:
-        medians = [_median(each.samples.get(name)) for name in names]
+    for point in points:
+        medians = [_median(point.samples.get(name)) for name in names]
         known = [value for value in medians if value is not None]
         change = ratio(known[-1] / known[0]) if len(known) > 1 else UNKNOWN
-        rows.append((each.item, each.where, *map(seconds, medians), change, trend(medians)))
+        rows.append((point.item, point.where, *map(seconds, medians), change, trend(medians)))
     return section.table(
         "Median seconds of a call in each run, the oldest first", columns, rows, provenance=["measured"]
     )
@@ -121,8 +128,8 @@ def _median(samples: Sequence[float] | None) -> float | None:
     return median(samples) if samples else None
 
 
-def _ratio(each: History) -> float:
-    return float(each.change["ratio"]) if each.change is not None else 1.0
+def _ratio(point: History) -> float:
+    return float(point.change["ratio"]) if point.change is not None else 1.0
 
 
 def strip(samples: Sequence[float], before: Sequence[float] = ()) -> Markup:
@@ -137,8 +144,8 @@ def strip(samples: Sequence[float], before: Sequence[float] = ()) -> Markup:
     drawn = [tag("path", d=f"M{WIDE / 2} 3V{HIGH - 3}", stroke="var(--line)")]
     drawn += [_dot(at(value), HIGH / 2, "none", "var(--c6)") for value in before]
     drawn += [_dot(at(value), HIGH / 2, "var(--c0)", "none") for value in samples]
-    said = f"{len(samples)} runs within {percent(max(parts) - min(parts))} of {seconds(centre)}"
-    return _svg(drawn, said)
+    summary = f"{len(samples)} runs within {percent(max(parts) - min(parts))} of {seconds(centre)}"
+    return _svg(drawn, summary)
 
 
 def trend(values: Sequence[float | None]) -> Markup:
@@ -164,6 +171,6 @@ def _dot(x: float, y: float, fill: str, stroke: str, size: float = 4.0) -> Marku
     return tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=f"{size:g}", fill=fill, stroke=stroke, fill_opacity=opacity)
 
 
-def _svg(drawn: Sequence[Markup], said: str) -> Markup:
+def _svg(drawn: Sequence[Markup], summary: str) -> Markup:
     size = {"viewBox": f"0 0 {WIDE} {HIGH}", "width": str(WIDE), "height": str(HIGH)}
-    return tag("svg", list(drawn), **size, role="img", aria_label=said, class_="strip")
+    return tag("svg", list(drawn), **size, role="img", aria_label=summary, class_="strip")

@@ -31,18 +31,24 @@ def is_budgets(run: RunFolder) -> bool:
     return isinstance(config, dict) and config.get("kind") == KIND
 
 
-def rows_of(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rows_of(budgets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The rows of a results table: one quantity each, measured or simulated, from `keys study`'s rows."""
-    return [row for each in found for row in _quantities(each)]
+    return [row for budget in budgets for row in _quantities(budget)]
 
 
-def _quantities(each: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _quantities(budget_row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One budget."""
-    place = {"cache_bytes": each["budget_bytes"], "mode": "overlap", "machine": each["machine"]}
+    place = {"cache_bytes": budget_row["budget_bytes"], "mode": "overlap", "machine": budget_row["machine"]}
 
     def made(quantity: str, name: str, unit: str, provenance: str, policy: str = STORE) -> dict[str, Any]:
-        told = {"quantity": quantity, "value": each[name], "unit": unit, "provenance": provenance, "policy": policy}
-        return {**place, **told}
+        facts = {
+            "quantity": quantity,
+            "value": budget_row[name],
+            "unit": unit,
+            "provenance": provenance,
+            "policy": policy,
+        }
+        return {**place, **facts}
 
     total, wait, read = ("total_s", "s", "s"), ("wait_s", "wait_s", "s"), ("io_bytes", "read_bytes", "B")
     rows = [
@@ -51,11 +57,11 @@ def _quantities(each: Mapping[str, Any]) -> list[dict[str, Any]]:
         for how in ("measured", "simulated")
     ]
     rows += [made(quantity, f"belady_{name}", unit, "simulated", BELADY) for quantity, name, unit in (total, read)]
-    told = {
+    units = {
         "key_bytes": "B", "read_bytes_per_s": "B/s", "computing_share": "1", "reading_share": "1",
         "read_cpu_s_per_byte": "s/B", "peak_resident_bytes": "B",
     }  # fmt: skip
-    rows += [made(name, name, unit, "measured") for name, unit in told.items()]
+    rows += [made(name, name, unit, "measured") for name, unit in units.items()]
     return rows
 
 
@@ -75,11 +81,11 @@ def headline(data: ReportData) -> Markup:
         return tag("p", "No budget was measured yet.", class_="headline")
     worst = max(errors, key=abs)
     met = "within" if abs(worst) <= BOUND else "beyond"
-    said = (
+    sentence = (
         f"{len(errors)} key budgets, each measured and simulated: simulated time is off by {worst:+.1%} at the worst, "
         f"{met} the {BOUND:.0%} that it is to keep."
     )
-    return tag("p", said, class_="headline")
+    return tag("p", sentence, class_="headline")
 
 
 def _budgets(data: ReportData) -> list[int]:
@@ -91,8 +97,8 @@ def _value(data: ReportData, quantity: str, budget: int, provenance: str, policy
     def is_it(row: Row) -> bool:
         return (row["cache_bytes"], row["provenance"], row["policy"]) == (budget, provenance, policy)
 
-    found: list[float] = [row["value"] for row in data.of(quantity) if is_it(row)]
-    return found[-1] if found else None
+    values: list[float] = [row["value"] for row in data.of(quantity) if is_it(row)]
+    return values[-1] if values else None
 
 
 def _error(data: ReportData, budget: int, policy: str = STORE) -> float | None:

@@ -81,11 +81,11 @@ def render_bench(runs: Sequence[RunFolder]) -> str:
 
     names = names_of(runs, MOST_BENCHES, one=True)
     dated = sorted(zip(names, runs, strict=True), key=lambda pair: str(pair[1].record.get("started") or ""))
-    found = histories([(name, load_results(run.path)) for name, run in dated])
+    points = histories([(name, load_results(run.path)) for name, run in dated])
     records = [(name, run.record) for name, run in dated]
     title_of = "Benchmarks: " + (names[0] if len(names) == 1 else f"{dated[0][0]} to {dated[-1][0]}")
-    header = [tag("h1", title_of), bench_headline(found, names)]
-    return whole_page(title_of, records[-1][1], header, None, bench_sections(found, records), Plots())
+    header = [tag("h1", title_of), bench_headline(points, names)]
+    return whole_page(title_of, records[-1][1], header, None, bench_sections(points, records), Plots())
 
 
 def names_of(runs: Sequence[RunFolder], most: int, *, one: bool = False) -> list[str]:

@@ -96,9 +96,9 @@ def _columns(first: str, runs: Sequence[Compared]) -> list[Column]:
     return [Column(first, TEXT), *(Column(run.name) for run in runs)]
 
 
-def _values(found: Sequence[float | None], shown: Callable[[float | None], str]) -> list[str]:
+def _values(values: Sequence[float | None], shown: Callable[[float | None], str]) -> list[str]:
     """Values of each run, with the ratio to the first run's."""
-    return [shown(v) + ("" if i == 0 else _against(found[0], v)) for i, v in enumerate(found)]
+    return [shown(v) + ("" if i == 0 else _against(values[0], v)) for i, v in enumerate(values)]
 
 
 def overview(runs: Sequence[Compared], page: Plots) -> Section:
@@ -115,10 +115,10 @@ def overview(runs: Sequence[Compared], page: Plots) -> Section:
     ]
     where: list[str] = []
     for quantity, name, shown in quantities:
-        found = [run.data.one(quantity) for run in runs]
-        if any(found):
-            rows.append((name, *_values([None if r is None else r["value"] for r in found], shown)))
-            where += [r["provenance"] for r in found if r]
+        measured = [run.data.one(quantity) for run in runs]
+        if any(measured):
+            rows.append((name, *_values([None if r is None else r["value"] for r in measured], shown)))
+            where += [r["provenance"] for r in measured if r]
     section.table("The runs", _columns("", runs), rows, provenance=dict.fromkeys(where))
     walls = [(run.name, row["value"]) for run in runs if (row := run.data.one("wall_s"))]
     if len(walls) > 1:
@@ -140,17 +140,17 @@ def _flat(config: dict[str, Any], above: str = "") -> dict[str, str]:
 def differences(runs: Sequence[Compared], page: Plots) -> Section:
     """The differences between the runs: configuration, machine, versions."""
     section = Section("differences", "In what they differ")
-    found: list[dict[str, str]] = []
+    facts_of_runs: list[dict[str, str]] = []
     for run in runs:
         record, host = run.data.record, run.data.section("host")
         facts = _flat(run.data.config)
         facts |= {f"host.{name}": str(host.get(name)) for name in ("cpu_model", "cores", "kernel")}
         facts |= {n: str(record.get(n)) for n in ("threads", "penstock_version", "commit", "openfhe_version")}
-        found.append(facts)
+        facts_of_runs.append(facts)
     names = [
         name
-        for name in dict.fromkeys(n for facts in found for n in facts)
-        if len({facts.get(name) for facts in found}) > 1
+        for name in dict.fromkeys(n for facts in facts_of_runs for n in facts)
+        if len({facts.get(name) for facts in facts_of_runs}) > 1
     ]
     if not names:
         return section.say("In nothing that was recorded: same configuration, machine and versions.")
@@ -158,7 +158,7 @@ def differences(runs: Sequence[Compared], page: Plots) -> Section:
     return section.table(
         "What differs",
         [Column("", TEXT), *(Column(run.name, PROSE) for run in runs)],
-        [(name, *(facts.get(name, UNKNOWN) for facts in found)) for name in names],
+        [(name, *(facts.get(name, UNKNOWN) for facts in facts_of_runs)) for name in names],
     )
 
 
@@ -168,10 +168,10 @@ def times(runs: Sequence[Compared], page: Plots) -> Section:
     rows = [[r for r in run.data.of("op_seconds") if r["kind"]] for run in runs]
     if sum(map(bool, rows)) < 2:
         return section.leave_out("fewer than two of these runs hold measured operation times")
-    totals = [sum_by(each, lambda r: r["kind"]) for each in rows]
+    totals = [sum_by(own, lambda r: r["kind"]) for own in rows]
     calls = [sum_by((r for r in run.data.of("op_count") if r["kind"]), lambda r: r["kind"]) for run in runs]
-    kinds = sorted({k for each in totals for k in each}, key=lambda k: -max(each.get(k, 0.0) for each in totals))
-    where = provenances(r for each in rows for r in each)
+    kinds = sorted({k for sums in totals for k in sums}, key=lambda k: -max(sums.get(k, 0.0) for sums in totals))
+    where = provenances(r for own in rows for r in own)
     bars = [(run.name, [of.get(kind) for kind in kinds]) for run, of in zip(runs, totals, strict=True)]
     section.add(
         page.add(
@@ -185,14 +185,14 @@ def times(runs: Sequence[Compared], page: Plots) -> Section:
     section.table(
         "Time by operation kind",
         _columns("Kind", runs),
-        [(kind, *_values([each.get(kind) for each in totals], seconds)) for kind in kinds]
-        + [("all", *_values([sum(each.values()) or None for each in totals], seconds))],
+        [(kind, *_values([sums.get(kind) for sums in totals], seconds)) for kind in kinds]
+        + [("all", *_values([sum(sums.values()) or None for sums in totals], seconds))],
         provenance=where,
     )
     return section.table(
         "Calls",
         _columns("Kind", runs),
-        [(kind, *(count(each.get(kind)) for each in calls)) for kind in kinds],
+        [(kind, *(count(sums.get(kind)) for sums in calls)) for kind in kinds],
         provenance=where,
     )
 
@@ -200,7 +200,7 @@ def times(runs: Sequence[Compared], page: Plots) -> Section:
 def slowdowns(runs: Sequence[Compared], page: Plots) -> Section:
     """Every key access from the tier: machine by tier."""
     section = Section("slowdown", "Slowdown by tier and machine")
-    found = [
+    slowdowns_of = [
         {
             quantity: last_by(
                 (r for r in run.data.of(quantity) if is_streamed(r) and r["tier"] and r["mode"] == main_mode(run.data)),
@@ -210,13 +210,17 @@ def slowdowns(runs: Sequence[Compared], page: Plots) -> Section:
         }
         for run in runs
     ]
-    machines = ordered({m for each in found for m, _ in each["slowdown"]}, ("this-cpu",))
-    tiers = ordered({t for each in found for _, t in each["slowdown"]}, ("hbm", "ddr5", "pcie5", "rdma"))
-    points = [(m, t) for m in machines for t in tiers if any((m, t) in each["slowdown"] for each in found)]
+    machines = ordered({m for by_point in slowdowns_of for m, _ in by_point["slowdown"]}, ("this-cpu",))
+    tiers = ordered({t for by_point in slowdowns_of for _, t in by_point["slowdown"]}, ("hbm", "ddr5", "pcie5", "rdma"))
+    points = [
+        (m, t) for m in machines for t in tiers if any((m, t) in by_point["slowdown"] for by_point in slowdowns_of)
+    ]
     if not points:
         return section.leave_out("none of these runs holds a simulation in which every key access goes to a tier")
     where = provenances(r for run in runs for r in run.data.slowdowns())
-    figure = plots.runs_dots(points, [(run.name, each["slowdown"]) for run, each in zip(runs, found, strict=True)])
+    figure = plots.runs_dots(
+        points, [(run.name, by_point["slowdown"]) for run, by_point in zip(runs, slowdowns_of, strict=True)]
+    )
     section.add(
         page.add("slowdown", "Slowdown, every key access from the tier", figure, where, height=160 + 30 * len(points))
     )
@@ -224,7 +228,10 @@ def slowdowns(runs: Sequence[Compared], page: Plots) -> Section:
         section.table(
             caption,
             [*columns_of("Machine | Tier"), *(Column(run.name) for run in runs)],
-            [(*point, *_values([each[quantity].get(point) for each in found], shown)) for point in points],
+            [
+                (*point, *_values([by_point[quantity].get(point) for by_point in slowdowns_of], shown))
+                for point in points
+            ],
             provenance=where,
         )
     return section
@@ -236,10 +243,10 @@ def memory(runs: Sequence[Compared], page: Plots) -> Section:
     rows: list[tuple[Content, ...]] = []
     where: list[str] = []
     for quantity, name in (("bytes_touched", "touched"), ("bytes_unique", "distinct")):
-        found = [last_by(run.data.of(quantity), lambda r: r["kind"]) for run in runs]
+        sizes_of = [last_by(run.data.of(quantity), lambda r: r["kind"]) for run in runs]
         where += provenances(r for run in runs for r in run.data.of(quantity))
-        for cls in ordered({c for each in found for c in each}, ("key", "ciphertext", "plaintext")):
-            rows.append((f"{cls}, {name}", *_values([each.get(cls) for each in found], short_size)))
+        for cls in ordered({c for sizes in sizes_of for c in sizes}, ("key", "ciphertext", "plaintext")):
+            rows.append((f"{cls}, {name}", *_values([sizes.get(cls) for sizes in sizes_of], short_size)))
     if not rows:
         return section.leave_out("none of these runs counted bytes")
     return section.table("Bytes by class", _columns("Class", runs), rows, provenance=dict.fromkeys(where))
@@ -248,20 +255,20 @@ def memory(runs: Sequence[Compared], page: Plots) -> Section:
 def warnings(runs: Sequence[Compared], page: Plots) -> Section:
     """Facts that may mislead a reader, each with a remedy and the runs concerned."""
     section = Section("warnings", "Warnings")
-    said: dict[tuple[str, str], list[str]] = {}
+    runs_of: dict[tuple[str, str], list[str]] = {}
     for run in runs:
-        for each in run.data.entries("warnings"):
-            key = str(each.get("what", "unnamed")), str(each.get("remedy", "none known"))
-            said.setdefault(key, []).append(run.name)
+        for warning in run.data.entries("warnings"):
+            key = str(warning.get("what", "unnamed")), str(warning.get("remedy", "none known"))
+            runs_of.setdefault(key, []).append(run.name)
     processors = {str(run.data.section("host").get("cpu_model")) for run in runs}
     if len(processors) > 1:
-        said["the measured times are of different processors", "compare simulated numbers, or measure on one"] = [
+        runs_of["the measured times are of different processors", "compare simulated numbers, or measure on one"] = [
             run.name for run in runs
         ]
-    if not said:
+    if not runs_of:
         return section.say("None.")
     return section.add(
-        remedies((what, remedy, tag("br"), "Runs: ", ", ".join(names)) for (what, remedy), names in said.items())
+        remedies((what, remedy, tag("br"), "Runs: ", ", ".join(names)) for (what, remedy), names in runs_of.items())
     )
 
 
@@ -270,8 +277,8 @@ def assumptions(runs: Sequence[Compared], page: Plots) -> Section:
     section = Section("assumptions", "Assumed and calibrated values")
     used: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
-        for each in run.data.entries("assumptions"):
-            used.setdefault(assumed(each), []).append(run.name)
+        for assumption in run.data.entries("assumptions"):
+            used.setdefault(assumed(assumption), []).append(run.name)
     if not used:
         return section.leave_out("these runs name no assumed or calibrated value")
     return section.table(

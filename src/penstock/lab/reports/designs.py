@@ -44,8 +44,8 @@ def designs_page(rows: Sequence[Row], command: str) -> str:
     met = sum(bool(row["within_budgets"]) for row in rows)
     name = f"Design space: {first['workload']}"
     together = "one query" if first["batch"] == 1 else f"{first['batch']} queries together"
-    said = f"{count(len(rows))} designs with {first['params']}, {together}; {count(met)} of them meet all budgets."
-    header = [tag("h1", name), tag("p", said, class_="headline")]
+    sentence = f"{count(len(rows))} designs with {first['params']}, {together}; {count(met)} of them meet all budgets."
+    header = [tag("h1", name), tag("p", sentence, class_="headline")]
     return whole_page(
         name, {"penstock_version": __version__}, header, [space_section(space), legend()], [], Plots(), space=space
     )
@@ -53,15 +53,15 @@ def designs_page(rows: Sequence[Row], command: str) -> str:
 
 def designs_space(rows: Sequence[Row], command: str) -> Space:
     """The designs, to be drawn, narrowed and printed again."""
-    told = [{**row, "within_budgets": "met" if row["within_budgets"] else "broken"} for row in rows]
-    axes = {name: _values(told, name) for name in AXES}
+    designs = [{**row, "within_budgets": "met" if row["within_budgets"] else "broken"} for row in rows]
+    axes = {name: _values(designs, name) for name in AXES}
 
     def measure(name: str) -> Callable[[Row], float | None]:
         return lambda row: row[name]
 
     fixed = [_word(name, values[0]) for name, values in axes.items() if len(values) == 1]
     return space_of(
-        told,
+        designs,
         axes={name: (AXES[name], values) for name, values in axes.items() if len(values) > 1},
         measures=[(name, label, unit, measure(name), more) for name, label, unit, more in MEASURES],
         text=_text,

@@ -20,10 +20,10 @@ def assumptions(data: ReportData, page: Plots) -> Section:
     return assumption_section(data.entries("assumptions"))
 
 
-def assumption_section(found: Sequence[Mapping[str, Any]]) -> Section:
+def assumption_section(entries: Sequence[Mapping[str, Any]]) -> Section:
     """The section of the assumptions that a run folder stores."""
     section = Section("assumptions", "Assumed and calibrated values")
-    if not found:
+    if not entries:
         return section.leave_out("this run names no assumed or calibrated value")
     section.say(
         "Values of the simulated machines that no datasheet gives: assumed by us, calibrated to a published or "
@@ -33,13 +33,13 @@ def assumption_section(found: Sequence[Mapping[str, Any]]) -> Section:
     return section.table(
         "Assumed and calibrated values",
         ASSUMED,
-        [assumed(a) for a in found],
+        [assumed(a) for a in entries],
     )
 
 
-def assumed(found: Mapping[str, Any]) -> tuple[str, ...]:
+def assumed(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """The cells of one assumption."""
-    values = (found.get(name) for name in ("machine", "field", "value", "kind", "source"))
+    values = (entry.get(name) for name in ("machine", "field", "value", "kind", "source"))
     return tuple(free("", value) if value is not None else UNKNOWN for value in values)
 
 
@@ -62,12 +62,12 @@ def parameters(data: ReportData, page: Plots) -> Section:
 def host(data: ReportData, page: Plots) -> Section:
     """The place and tools of the measurements."""
     section = Section("host", "Host and versions")
-    record, found = data.record, data.section("host")
+    record, facts = data.record, data.section("host")
     rows = [
-        ("processor", found.get("cpu_model")), ("cores", found.get("cores")),
-        ("memory", size(found["memory_bytes"]) if found.get("memory_bytes") else None),
-        ("kernel", found.get("kernel")), ("architecture", found.get("architecture")),
-        ("frequency governor", found.get("governor")), ("threads", record.get("threads")),
+        ("processor", facts.get("cpu_model")), ("cores", facts.get("cores")),
+        ("memory", size(facts["memory_bytes"]) if facts.get("memory_bytes") else None),
+        ("kernel", facts.get("kernel")), ("architecture", facts.get("architecture")),
+        ("frequency governor", facts.get("governor")), ("threads", record.get("threads")),
         ("seed", record.get("seed")), ("penstock", record.get("penstock_version")), ("commit", record.get("commit")),
         ("OpenFHE", record.get("openfhe_version")), ("Python", record.get("python_version")),
         ("started (UTC)", record.get("started")), ("resumed", ", ".join(map(str, record.get("resumed") or [])) or None),

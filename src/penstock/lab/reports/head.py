@@ -41,22 +41,24 @@ def parameters_in_words(data: ReportData) -> str:
 
 def verdict(data: ReportData) -> tuple[str, str]:
     """`passed`, `failed` or `unknown`, and the sentence about it."""
-    found = data.section("check")
-    if "passed" not in found:
+    outcome = data.section("check")
+    if "passed" not in outcome:
         return "unknown", "The result was not checked against the clear computation."
     parts = []
-    if found.get("max_abs_error") is not None:
-        bound = f" (bound {significant(found['tolerance'], 2)})" if found.get("tolerance") is not None else ""
-        parts.append(f"encrypted and clear results differ by at most {significant(found['max_abs_error'], 2)}{bound}")
-    if found.get("accuracy_encrypted") is not None:
+    if outcome.get("max_abs_error") is not None:
+        bound = f" (bound {significant(outcome['tolerance'], 2)})" if outcome.get("tolerance") is not None else ""
+        parts.append(f"encrypted and clear results differ by at most {significant(outcome['max_abs_error'], 2)}{bound}")
+    if outcome.get("accuracy_encrypted") is not None:
         against = (
-            f" against {percent(found['accuracy_clear'], 2)} in the clear"
-            if (found.get("accuracy_clear") is not None)
+            f" against {percent(outcome['accuracy_clear'], 2)} in the clear"
+            if (outcome.get("accuracy_clear") is not None)
             else ""
         )
-        chance = f" (chance {percent(found['chance_accuracy'])})" if found.get("chance_accuracy") is not None else ""
-        parts.append(f"test accuracy is {percent(found['accuracy_encrypted'], 2)}{against}{chance}")
-    state = "passed" if found["passed"] else "failed"
+        chance = (
+            f" (chance {percent(outcome['chance_accuracy'])})" if outcome.get("chance_accuracy") is not None else ""
+        )
+        parts.append(f"test accuracy is {percent(outcome['accuracy_encrypted'], 2)}{against}{chance}")
+    state = "passed" if outcome["passed"] else "failed"
     return state, f"Check {state}: {'; '.join(parts)}." if parts else f"Check {state}."
 
 
@@ -80,17 +82,17 @@ def headline(data: ReportData) -> Markup:
 
 def tiles(data: ReportData) -> Markup:
     """The few numbers that a reader takes home."""
-    found: list[tuple[str, str, str, Sequence[str]]] = []
+    shown: list[tuple[str, str, str, Sequence[str]]] = []
     ops = data.of("op_seconds")
     if ops:
         kind, most = max(sum_by(ops, lambda r: r["kind"]).items(), key=lambda item: item[1])
         share = most / (sum(r["value"] for r in ops) or 1.0)
-        found.append((percent(share, 0), f"of the operations' time is {kind}", "", provenances(ops)))
+        shown.append((percent(share, 0), f"of the operations' time is {kind}", "", provenances(ops)))
     touched = [r for r in data.of("bytes_touched") if r["kind"] == "key"]
     unique = [r for r in data.of("bytes_unique") if r["kind"] == "key"]
     if touched and unique:
         again = f"read, of {short_size(unique[-1]['value'])} of evaluation keys"
-        found.append((short_size(touched[-1]["value"]), again, "", provenances([*touched, *unique])))
+        shown.append((short_size(touched[-1]["value"]), again, "", provenances([*touched, *unique])))
     mode = main_mode(data)
     streamed = [r for r in data.slowdowns() if r["mode"] in (mode, None) and is_streamed(r) and r["tier"]]
     if streamed:
@@ -98,7 +100,7 @@ def tiles(data: ReportData) -> Markup:
         of_one = sorted((r for r in streamed if r["machine"] == machine), key=lambda r: r["value"]) or streamed
         middle, least, slowest = of_one[(len(of_one) - 1) // 2], of_one[0], of_one[-1]
         ends = f"; {ratio(least['value'])} from {least['tier']}, {ratio(slowest['value'])} from {slowest['tier']}"
-        found.append(
+        shown.append(
             (
                 ratio(middle["value"]),
                 f"slower on {middle['machine']} with every key from {middle['tier']}{ends if len(of_one) > 2 else ''}",
@@ -112,7 +114,7 @@ def tiles(data: ReportData) -> Markup:
             if r["machine"] == middle["machine"] and r["tier"] == middle["tier"]
         ]
         if needed:
-            found.append(
+            shown.append(
                 (
                     hit_ratio_text(needed[-1]["value"]),
                     "of key accesses must hit there for 80 % of the ideal",
@@ -125,11 +127,11 @@ def tiles(data: ReportData) -> Markup:
             "ul",
             [
                 tag("li", tag("strong", number), tag("span", text), badges(where), title=hint or None)
-                for number, text, hint, where in found
+                for number, text, hint, where in shown
             ],
             class_="tiles",
         )
-        if found
+        if shown
         else Markup("")
     )
 

@@ -89,7 +89,7 @@ class Column:
 def columns_of(headings: str) -> list[Column]:
     """Columns of headings that are parted by ` | `; `>` starts one of numbers, `~` one of prose."""
     holds = {">": "num", "~": "prose"}
-    return [Column(each.lstrip(">~"), holds.get(each[0], "text")) for each in headings.split(" | ")]
+    return [Column(heading.lstrip(">~"), holds.get(heading[0], "text")) for heading in headings.split(" | ")]
 
 
 def table(

@@ -81,7 +81,7 @@ class Plots:
         )
 
 
-def remedies(said: Iterable[tuple[Content, ...]]) -> Markup:
+def remedies(warnings: Iterable[tuple[Content, ...]]) -> Markup:
     """A list of warnings, each with its remedy and what else there is to say."""
-    lines = [tag("li", tag("strong", what), tag("br"), "Remedy: ", remedy, *more) for what, remedy, *more in said]
+    lines = [tag("li", tag("strong", what), tag("br"), "Remedy: ", remedy, *more) for what, remedy, *more in warnings]
     return tag("ul", lines, class_="warnings")

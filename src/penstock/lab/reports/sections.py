@@ -36,16 +36,16 @@ def sections(data: ReportData, page: Plots) -> list[Section]:
 def check(data: ReportData, page: Plots) -> Section:
     """The encrypted result against the clear one."""
     section = Section("check", "Is the encrypted result right?")
-    found = data.section("check")
-    if not found:
+    outcome = data.section("check")
+    if not outcome:
         return section.leave_out("this run recorded no comparison of the encrypted with the clear result")
     first = ("max_abs_error", "tolerance", "accuracy_encrypted", "accuracy_clear", "chance_accuracy")
-    lists = {n: v for n, v in found.items() if isinstance(v, list | tuple) and any(isinstance(x, str) for x in v)}
-    names = ordered((n for n in found if n != "passed" and n not in lists), first)
+    lists = {n: v for n, v in outcome.items() if isinstance(v, list | tuple) and any(isinstance(x, str) for x in v)}
+    names = ordered((n for n in outcome if n != "passed" and n not in lists), first)
     section.table(
         "Encrypted against clear",
         columns_of("Quantity | >Value"),
-        [(words(n), free(n, found[n])) for n in names],
+        [(words(n), free(n, outcome[n])) for n in names],
         provenance=["measured"],
     )
     for name, lines in lists.items():
@@ -57,10 +57,10 @@ def check(data: ReportData, page: Plots) -> Section:
 def warnings(data: ReportData, page: Plots) -> Section:
     """What may mislead a reader, each with a remedy."""
     section = Section("warnings", "Warnings")
-    found = data.entries("warnings")
-    if not found:
+    entries = data.entries("warnings")
+    if not entries:
         return section.say("None.")
-    return section.add(remedies((str(w.get("what", "unnamed")), str(w.get("remedy", "none known"))) for w in found))
+    return section.add(remedies((str(w.get("what", "unnamed")), str(w.get("remedy", "none known"))) for w in entries))
 
 
 def time_section(data: ReportData, page: Plots) -> Section:
@@ -311,8 +311,8 @@ def _panels(page: Plots, name: str, drawn: Sequence[tuple[str, Panel | None]], w
     known = [(caption, figure) for caption, figure in drawn if figure]
     shown = [page.add(name, caption, figure, where, height=380) for caption, figure in known if plots.differs(figure)]
     level = [caption.partition(":")[0] for caption, figure in known if not plots.differs(figure)]
-    said = f"Not drawn, because all values lie within one percent: {', '.join(level)}." if level else ""
-    return join([tag("div", shown, class_="panels"), tag("p", said, class_="note") if said else None])
+    sentence = f"Not drawn, because all values lie within one percent: {', '.join(level)}." if level else ""
+    return join([tag("div", shown, class_="panels"), tag("p", sentence, class_="note") if sentence else None])
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:

@@ -73,11 +73,11 @@ class Space:
 
     def axis(self, name: str) -> Axis:
         """Raises: UnknownName."""
-        return _named("axis", name, {each.name: each for each in self.axes})
+        return _named("axis", name, {axis.name: axis for axis in self.axes})
 
     def measure(self, name: str) -> Measure:
         """Raises: UnknownName."""
-        return _named("measure", name, {each.name: each for each in self.measures})
+        return _named("measure", name, {measure.name: measure for measure in self.measures})
 
     def chosen(self, where: str) -> list[int]:
         """The points that meet `axis=value; axis=value`; all of an empty text.
@@ -85,12 +85,12 @@ class Space:
         Raises: UnknownName: no such axis or value; UsageError: it is not written so.
         """
         met = list(range(self.count))
-        for part in filter(None, (each.strip() for each in where.split(";"))):
+        for part in filter(None, (condition.strip() for condition in where.split(";"))):
             name, equals, text = part.partition("=")
             if not equals:
                 raise UsageError(f"where '{part}': write AXIS=VALUE, several with a semicolon between")
             axis = self.axis(name.strip())
-            wanted = _named("value", text.strip(), {each: i for i, each in enumerate(axis.texts)})
+            wanted = _named("value", text.strip(), {label: i for i, label in enumerate(axis.texts)})
             met = [i for i in met if axis.codes[i] == wanted]
         return met
 
@@ -100,20 +100,20 @@ class Space:
         Raises: UnknownName: no such measure.
         """
         across, up = self.measure(x), self.measure(y)
-        left, right = (-1.0 if each.more else 1.0 for each in (across, up))
+        left, right = (-1.0 if measure.more else 1.0 for measure in (across, up))
         first, second = across.values, up.values
         placed = sorted(
             (left * a, right * b, i) for i in points if (a := first[i]) is not None and (b := second[i]) is not None
         )
         keys = [self.axis(name).codes for name in self.apart]
         best: dict[tuple[int, ...], float] = {}
-        found = []
+        points_kept = []
         for _, value, i in placed:
             group = tuple(codes[i] for codes in keys) if keys else ()
             if value < best.get(group, math.inf):
                 best[group] = value
-                found.append(i)
-        return found
+                points_kept.append(i)
+        return points_kept
 
     def command_of(self, point: int) -> str:
         """The command that prints this point; empty where there is none."""
@@ -151,11 +151,11 @@ class Space:
             }
             for measure in self.measures
         ]
-        found = {
+        content = {
             "count": self.count, "axes": axes, "measures": measures, "command": self.command, "targets": TARGETS,
             "apart": self.apart, "provenance": self.provenance, "left_out": self.left_out,
         }  # fmt: skip
-        return json.dumps(found, separators=(",", ":"), allow_nan=False)
+        return json.dumps(content, separators=(",", ":"), allow_nan=False)
 
 
 def space_of(
@@ -174,10 +174,10 @@ def space_of(
             those without any value are left out. text, word: of an axis and a value, for people and for the command.
     """
     shown = rows[:MOST_POINTS]
-    found = []
+    drawn = []
     for name, (label, values) in axes.items():
         at = {value: i for i, value in enumerate(values)}
-        found.append(
+        drawn.append(
             Axis(
                 name=name,
                 label=label,
@@ -193,7 +193,7 @@ def space_of(
         if any(value is not None for value in known):
             costs.append(Measure(name=name, label=label, unit=unit, values=known, more=more))
     return Space(
-        axes=tuple(found),
+        axes=tuple(drawn),
         measures=tuple(costs),
         count=len(shown),
         command=command,
@@ -227,11 +227,11 @@ def _finite(value: float | None) -> float | None:
 def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
     """Texts that were cut or rounded to the same get a number."""
     seen: dict[str, int] = {}
-    found = []
+    labels = []
     for text in texts:
         seen[text] = seen.get(text, 0) + 1
-        found.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
-    return tuple(found)
+        labels.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
+    return tuple(labels)
 
 
 def _colours(axis: Axis) -> list[int] | None:

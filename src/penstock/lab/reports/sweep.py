@@ -60,13 +60,15 @@ def sweep_rows(path: Path) -> list[dict[str, Any]]:
 
 def axes(rows: Sequence[Row]) -> dict[str, list[Any]]:
     """Column -> its distinct values, of those with several, in their order; a forced hit ratio only where stated."""
-    found = {}
+    values_of = {}
     for name in (*PROGRAM, *PLACE):
         stated = [row for row in rows if name != "hit_ratio" or row["cache_bytes"] is None]
         values = {row.get(name) for row in stated}
         if len(values) > 1:
-            found[name] = sorted(values, key=lambda v: (v is not None, isinstance(v, str), v if v is not None else 0))
-    return found
+            values_of[name] = sorted(
+                values, key=lambda v: (v is not None, isinstance(v, str), v if v is not None else 0)
+            )
+    return values_of
 
 
 def sweep_sections(record: Mapping[str, Any], rows: Sequence[Row], page: Plots) -> list[Section]:
@@ -78,10 +80,10 @@ def headline(record: Mapping[str, Any], rows: Sequence[Row]) -> Markup:
     """The number of points, and of how many."""
     planned = record.get("config", {}).get("num_points")
     programs = {tuple(row.get(name) for name in PROGRAM) for row in rows}
-    said = f"{count(len(rows))} points of {count(len(programs))} programs"
+    sentence = f"{count(len(rows))} points of {count(len(programs))} programs"
     if planned is not None and planned != len(rows):
-        said += f"; the file names {count(planned)}"
-    return tag("p", f"A sweep of {said}. Every row is simulated.", class_="headline")
+        sentence += f"; the file names {count(planned)}"
+    return tag("p", f"A sweep of {sentence}. Every row is simulated.", class_="headline")
 
 
 def value_text(name: str, value: Any) -> str:
@@ -107,7 +109,7 @@ _SAID: dict[str, Callable[[Any], tuple[str, Any]]] = {
     "decode_bytes_per_s": lambda value: ("decode", f"{value:.17g} B/s"),
     "hit_ratio": lambda value: ("hit_ratio", (value,) if value else ()),
     "policy": lambda value: ("policy", () if value == FORCED_POLICY else (value,)),
-    "classes": lambda value: ("classes", ",".join(_CLASSES.get(each, each) for each in value.split(","))),
+    "classes": lambda value: ("classes", ",".join(_CLASSES.get(cls, cls) for cls in value.split(","))),
     "beside": lambda value: ("beside", tuple(value.split(","))),
     "write_back": lambda value: ("write_back", value == "yes"),
     "engine": lambda value: ("simgrid", value == SIMGRID),
@@ -121,21 +123,21 @@ def sweep_space(rows: Sequence[Row]) -> Space:
         {**row, "held": row["hit_ratio"], "hit_ratio": None if row["cache_bytes"] is not None else row["hit_ratio"]}
         for row in rows
     ]
-    found = {name: values for name, values in axes(rows).items() if name != "hit_ratio"}
-    if "tier" in found:  # from fast to slow, as far as the points tell
-        pace = {tier: min(_seconds_a_byte(row) for row in rows if row["tier"] == tier) for tier in found["tier"]}
-        found["tier"] = sorted(found["tier"], key=lambda tier: (pace[tier], tier))
+    varied = {name: values for name, values in axes(rows).items() if name != "hit_ratio"}
+    if "tier" in varied:  # from fast to slow, as far as the points tell
+        pace = {tier: min(_seconds_a_byte(row) for row in rows if row["tier"] == tier) for tier in varied["tier"]}
+        varied["tier"] = sorted(varied["tier"], key=lambda tier: (pace[tier], tier))
     stated = sorted({row["hit_ratio"] for row in shown}, key=lambda value: (value is not None, value or 0.0))
     if len(stated) > 1:
-        found["hit_ratio"] = stated
+        varied["hit_ratio"] = stated
     heading = {**PROGRAM, **PLACE}
     return space_of(
         shown,
-        axes={name: (heading[name], values) for name, values in found.items()},
-        measures=[(name, label, unit, _measure(name, found), more) for name, label, unit, more in MEASURES],
+        axes={name: (heading[name], values) for name, values in varied.items()},
+        measures=[(name, label, unit, _measure(name, varied), more) for name, label, unit, more in MEASURES],
         text=lambda name, value: "of the cache" if name == "hit_ratio" and value is None else value_text(name, value),
         word=command_word,
-        command=_command(shown, found) if all(map(_is_named, shown)) else None,
+        command=_command(shown, varied) if all(map(_is_named, shown)) else None,
         apart=("workload", "size", "params", "trace", "seed", "beside"),
     )
 
@@ -144,14 +146,14 @@ def _seconds_a_byte(row: Row) -> float:
     return float(row["io_s"] / row["io_bytes"]) if row["io_bytes"] else math.inf
 
 
-def _measure(name: str, found: Mapping[str, Any]) -> Callable[[Row], float | None]:
+def _measure(name: str, varied: Mapping[str, Any]) -> Callable[[Row], float | None]:
     """The value of a measure in a row; none if the measure needs an axis and the sweep lacks it."""
     if name == "slowdown":
         return felt_slowdown
     needs = {"cache": "cache_bytes", "num_hosts": "hosts", "speedup": "hosts", "communication_s": "hosts",
              "sent_bytes": "hosts"}  # fmt: skip
     column = {"cache": "cache_bytes", "num_hosts": "hosts", "hit": "held"}.get(name, name)
-    if name in needs and needs[name] not in found:
+    if name in needs and needs[name] not in varied:
         return lambda row: None
     return lambda row: float(row[column] or 0) if column in ("cache_bytes", "hosts") else row[column]
 
@@ -163,13 +165,13 @@ def _is_named(row: Row) -> bool:
     return own and not row.get("levels") and not str(row.get("prefetch")).startswith("perfect")
 
 
-def _command(rows: Sequence[Row], found: Mapping[str, Any]) -> str:
+def _command(rows: Sequence[Row], varied: Mapping[str, Any]) -> str:
     """The words that all rows share; `{target}` where they differ in their program."""
     first = rows[0]
     target = "{target}"
-    if not {"workload", "trace"} & set(found):
+    if not {"workload", "trace"} & set(varied):
         target = shlex.quote(str(first.get("trace") or first["workload"]))
-    names = [name for name in (*PROGRAM, *PLACE, *_ALGORITHMS) if name not in (*found, *TARGETS)]
+    names = [name for name in (*PROGRAM, *PLACE, *_ALGORITHMS) if name not in (*varied, *TARGETS)]
     words = [command_word(name, first.get(name)) for name in names]
     return " ".join(filter(None, ["penstock simulate", target, *words]))
 
@@ -187,11 +189,11 @@ def command_word(name: str, value: Any) -> str:
 
 def _axes(rows: Sequence[Row]) -> Section:
     section = Section("axes", "Axes")
-    found = axes(rows)
-    if not found:
+    varied = axes(rows)
+    if not varied:
         return section.leave_out("no column has more than one value" if rows else "no point has been played yet")
     lines = []
-    for name, values in found.items():
+    for name, values in varied.items():
         shown = ", ".join(value_text(name, value) for value in values[:MOST_VALUES])
         more = f" and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
         lines.append(({**PROGRAM, **PLACE}[name], count(len(values)), shown + more))
@@ -248,9 +250,9 @@ def _time(row: Row) -> float:
 def _moves(rows: Sequence[Row], page: Plots) -> list[Section]:
     """What each axis moves: least, median and largest slowdown at each of its values."""
     section = Section("moves", "What each axis moves")
-    found = {name: values for name, values in axes(rows).items() if len(values) <= 4 * MOST_VALUES}
+    varied = {name: values for name, values in axes(rows).items() if len(values) <= 4 * MOST_VALUES}
     drawn: list[Content] = []
-    for name, values in found.items():
+    for name, values in varied.items():
         heading = {**PROGRAM, **PLACE}[name]
         spread = []
         for value in values[:MOST_VALUES]:
@@ -273,33 +275,38 @@ def _moves(rows: Sequence[Row], page: Plots) -> list[Section]:
         section.missing = "no axis has several values"
         return [section]
     section.content.insert(0, tag("div", drawn, class_="panels"))
-    said = (
+    explanation = (
         "Slowdown is the time over the compute time, of the host that ends last. Dots are medians over all other axes, "
         "lines reach from the least to the largest."
     )
-    section.content.insert(0, tag("p", said))
+    section.content.insert(0, tag("p", explanation))
     return [section]
 
 
 def _skipped(record: Mapping[str, Any]) -> Section:
     section = Section("skipped", "Points that cannot be")
-    listed = [each for each in record.get("skipped") or [] if isinstance(each, dict)]
+    listed = [combination for combination in record.get("skipped") or [] if isinstance(combination, dict)]
     if not listed:
         return section.leave_out("every point that the axes name was played, or the sweep is not finished")
     columns = columns_of("~What | ~Why | >Points")
-    lines = [(str(each.get("what")), str(each.get("why")), count(each.get("points"))) for each in listed[:MOST_LINES]]
+    lines = [
+        (str(combination.get("what")), str(combination.get("why")), count(combination.get("points")))
+        for combination in listed[:MOST_LINES]
+    ]
     return section.table("Combinations that were left out", columns, lines)
 
 
 def _assumed(record: Mapping[str, Any]) -> Section:
-    return assumption_section([each for each in record.get("assumptions") or [] if isinstance(each, dict)])
+    return assumption_section(
+        [assumption for assumption in record.get("assumptions") or [] if isinstance(assumption, dict)]
+    )
 
 
 def _warnings(record: Mapping[str, Any]) -> Section:
     section = Section("warnings", "Warnings")
-    listed = [each for each in record.get("warnings") or [] if isinstance(each, dict)]
+    listed = [warning for warning in record.get("warnings") or [] if isinstance(warning, dict)]
     if not listed:
         return section.leave_out("there are none")
     columns = columns_of("~What | ~Remedy")
-    lines = [(str(each.get("what")), str(each.get("remedy"))) for each in listed]
+    lines = [(str(warning.get("what")), str(warning.get("remedy"))) for warning in listed]
     return section.table("What makes results less than they seem", columns, lines)

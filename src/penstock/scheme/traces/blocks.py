@@ -101,11 +101,11 @@ def paste(
             return number - ABSOLUTE
         return number + first if number >= 0 else operands[-1 - number]
 
-    found: dict[int | None, int | None] = {number: absolute(number) for number in block.numbers}
-    found[None] = None
-    at, named = found.__getitem__, {each: scope + each for each in block.scopes}
+    absolute_of: dict[int | None, int | None] = {number: absolute(number) for number in block.numbers}
+    absolute_of[None] = None
+    at, named = absolute_of.__getitem__, {scope_end: scope + scope_end for scope_end in block.scopes}
     columns: list[Iterable[Any]] = [*block.columns]
-    columns[_OPERANDS] = [tuple(map(at, each)) for each in columns[_OPERANDS]]
+    columns[_OPERANDS] = [tuple(map(at, operand_row)) for operand_row in columns[_OPERANDS]]
     for column in (_OUTPUT, _PLAINTEXT):
         columns[column] = map(at, columns[column])
     columns[_SCOPE] = map(named.__getitem__, columns[_SCOPE])

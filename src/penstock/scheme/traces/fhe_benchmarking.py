@@ -34,12 +34,12 @@ def parse_time(text: Any) -> float:
     >>> parse_time("76.1026s")
     76.1026
     """
-    found = _TIME.fullmatch(text) if isinstance(text, str) else None
-    if found is None or not math.isfinite(float(found[1])):
+    match = _TIME.fullmatch(text) if isinstance(text, str) else None
+    if match is None or not math.isfinite(float(match[1])):
         raise UsageError(
             f"'{str(text)[:LONGEST]}' is not a time of the fhe-benchmarking suite; it writes seconds: '3.851s'"
         )
-    return float(found[1])
+    return float(match[1])
 
 
 def parse_size(text: Any) -> int:
@@ -48,12 +48,12 @@ def parse_size(text: Any) -> int:
     >>> parse_size("24.0M")
     25165824
     """
-    found = _SIZE.fullmatch(text) if isinstance(text, str) and len(text) <= LONGEST else None
-    if found is None:
+    match = _SIZE.fullmatch(text) if isinstance(text, str) and len(text) <= LONGEST else None
+    if match is None:
         raise UsageError(
             f"'{str(text)[:LONGEST]}' is not a size of the fhe-benchmarking suite; it writes powers of 1024: '2.4G'"
         )
-    return round(float(found[1]) * 1024 ** _PREFIXES.index(found[2]))
+    return round(float(match[1]) * 1024 ** _PREFIXES.index(match[2]))
 
 
 def format_size(num_bytes: int) -> str:
@@ -92,10 +92,10 @@ def rows_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _entries(data: Mapping[str, Any], section: str) -> dict[str, Any]:
-    found = data.get(section) or {}
-    if not isinstance(found, dict):
+    entries = data.get(section) or {}
+    if not isinstance(entries, dict):
         raise UsageError(f"'{section}' of the fhe-benchmarking result is not an object of names and values")
-    return found
+    return entries
 
 
 def result_of(trace: Trace) -> tuple[bytes, list[str]]:

@@ -56,20 +56,20 @@ def read_fhetch(lines: Iterable[str], params: CkksParameters, *, name: str = "fh
             f"{name} has N = {program.ring_dim} and parameter set '{params.name}' {params.ring_dim}: "
             "name the set of the program with --params"
         )
-    found = find(program)
+    patterns = find(program)
     primes = set(program.modulus_of) - {0}
-    if found.switches and len(found.special) != params.num_p:
+    if patterns.switches and len(patterns.special) != params.num_p:
         raise TraceError(
-            f"{name} has {len(found.special)} special primes and parameter set '{params.name}' {params.num_p}: "
+            f"{name} has {len(patterns.special)} special primes and parameter set '{params.name}' {params.num_p}: "
             "name the set of the program with --params"
         )
-    if len(primes - found.special) > params.num_q:
+    if len(primes - patterns.special) > params.num_q:
         raise TraceError(
-            f"{name} has {len(primes - found.special)} primes of Q and parameter set '{params.name}' {params.num_q}: "
-            "name the set of the program with --params"
+            f"{name} has {len(primes - patterns.special)} primes of Q and parameter set '{params.name}' "
+            f"{params.num_q}: name the set of the program with --params"
         )
     builder = TraceBuilder(params)
-    _Reader(program, found, builder).read()
+    _Reader(program, patterns, builder).read()
     note = f"put together from {len(program.steps)} polynomial instructions of FHETCH"
     return builder.finish(TraceMeta(workload=name, params=params.to_dict(), reading="fhetch", notes=(note,)))
 
@@ -79,24 +79,26 @@ Event = Node | Switch | tuple[Conversion, Conversion]
 
 
 class _Reader:
-    def __init__(self, program: Program, found: Found, builder: TraceBuilder) -> None:
-        self.program, self.found, self.builder = program, found, builder
+    def __init__(self, program: Program, patterns: Found, builder: TraceBuilder) -> None:
+        self.program, self.patterns, self.builder = program, patterns, builder
         self.cipher_of: dict[int, tuple[Cipher, int]] = {}
         """Value -> its ciphertext and which polynomial of it."""
         self.plain_of: dict[int, int] = {}
         self.digits_of: dict[tuple[int, ...], int] = {}
-        self.uses = Counter(each.digits for each in found.switches)
+        self.uses = Counter(switch.digits for switch in patterns.switches)
         self.inputs = 0
 
     def read(self) -> None:
         events: list[tuple[int, Event]] = [(node.at, node) for node in self._nodes()]
-        events += [(each.at, each) for each in self.found.switches]
-        rescales = self.found.rescales
+        events += [(switch.at, switch) for switch in self.patterns.switches]
+        rescales = self.patterns.rescales
         if len(rescales) % 2:
             raise TraceError("an odd number of polynomials is rescaled; a ciphertext has two")
         made = {step.made: i for i, step in enumerate(self.program.steps)}
         for one, other in zip(rescales[::2], rescales[1::2], strict=True):
-            events.append((max(made[v] for each in (one, other) for v in each.results.values()), (one, other)))
+            events.append(
+                (max(made[v] for conversion in (one, other) for v in conversion.results.values()), (one, other))
+            )
         ordered = [event for _, event in sorted(events, key=lambda pair: pair[0])]
         at = 0
         while at < len(ordered):
@@ -126,7 +128,7 @@ class _Reader:
         for i, step in enumerate(steps):
             if step.op == ZERO:
                 continue  # recorded where a library makes room for a result, between two limbs too
-            if i in self.found.taken:
+            if i in self.patterns.taken:
                 close()
                 continue
             of = self.program.modulus_of
@@ -143,8 +145,8 @@ class _Reader:
     # Ciphertexts.
 
     def _known(self, polynomial: Polynomial) -> tuple[Cipher, int] | None:
-        found = {self.cipher_of.get(value) for value in polynomial}
-        return found.pop() if len(found) == 1 else None
+        owners = {self.cipher_of.get(value) for value in polynomial}
+        return owners.pop() if len(owners) == 1 else None
 
     def _outside(self, polynomial: Polynomial) -> bool:
         return all(self.program.outside[value] and value not in self.cipher_of for value in polynomial)
@@ -154,10 +156,10 @@ class _Reader:
 
     def _cipher(self, polynomials: Sequence[Polynomial], line: int) -> Cipher:
         """The ciphertext of these polynomials, in order; one from outside is new."""
-        known = [self._known(each) for each in polynomials]
-        if len({self._primes(each) for each in polynomials}) > 1:
+        known = [self._known(polynomial) for polynomial in polynomials]
+        if len({self._primes(polynomial) for polynomial in polynomials}) > 1:
             raise TraceError(f"line {line}: polynomials at different primes in one operation")
-        if all(self._outside(each) for each in polynomials):
+        if all(self._outside(polynomial) for polynomial in polynomials):
             values = frozenset[int]().union(*polynomials)
             if len(values) < sum(map(len, polynomials)) or not values.isdisjoint(self.plain_of):
                 raise TraceError(f"line {line}: a limb from outside that is in two polynomials")
@@ -171,16 +173,16 @@ class _Reader:
 
     def _together(self, side: Sequence[Polynomial]) -> bool:
         """Whether two polynomials are the first and second of one ciphertext, or may be: both are from outside."""
-        one, other = (self._known(each) for each in side)
+        one, other = (self._known(polynomial) for polynomial in side)
         if one is None or other is None:
-            return side[0] != side[1] and all(self._outside(each) for each in side)
+            return side[0] != side[1] and all(self._outside(polynomial) for polynomial in side)
         return one[0] == other[0] and (one[1], other[1]) == (0, 1)
 
     def _make(self, polynomials: Sequence[Polynomial], name: str | None = None) -> Cipher:
-        limbs = min(len(each) for each in polynomials)
+        limbs = min(len(polynomial) for polynomial in polynomials)
         made = Cipher(self.builder.ciphertext(limbs, len(polynomials), name=name), tuple(polynomials))
-        for position, each in enumerate(polynomials):
-            for value in each:
+        for position, polynomial in enumerate(polynomials):
+            for value in polynomial:
                 self.cipher_of[value] = made, position
         return made
 
@@ -202,7 +204,7 @@ class _Reader:
             kind,
             limbs_in=limbs,
             limbs_out=len(made[0]),
-            operands=[each.object_id for each in operands],
+            operands=[cipher.object_id for cipher in operands],
             output=cipher.object_id,
             **more,  # type: ignore[arg-type]
         )
@@ -241,7 +243,7 @@ class _Reader:
 
     def _sum(self, node: Node, second: Node | None) -> int:
         add = node.op == "sr_addp"
-        if second is not None and not any(each == node.made for each in second.reads):
+        if second is not None and not any(operand == node.made for operand in second.reads):
             sides = list(zip(node.reads, second.reads, strict=True))
             if all(self._together(side) for side in sides):
                 operands = [self._cipher(list(side), node.line) for side in sides]
@@ -261,12 +263,12 @@ class _Reader:
         node = ahead[0]
         for size in (5, 4):
             part = ahead[:size]
-            products = [each for each in part if each.op == "sr_mulp"]
-            sums = [each for each in part if each.op == "sr_addp"]
+            products = [step for step in part if step.op == "sr_mulp"]
+            sums = [step for step in part if step.op == "sr_addp"]
             if len(part) == size and len(products) == size - 1 and len(sums) == 1:
-                middle = [each for each in products if each.made in sums[0].reads]
-                ends = [each for each in products if each not in middle]
-                summed = set(sums[0].reads) == {each.made for each in middle}
+                middle = [product for product in products if product.made in sums[0].reads]
+                ends = [product for product in products if product not in middle]
+                summed = set(sums[0].reads) == {product.made for product in middle}
                 if len(ends) == 2 and summed and _crossed(ends, middle):
                     lefts = [ends[0].reads[0], ends[1].reads[0]]
                     rights = [ends[0].reads[1], ends[1].reads[1]]
@@ -279,7 +281,7 @@ class _Reader:
             shared = set(node.reads) & set(ahead[1].reads)
             if len(shared) == 1 and self._outside(next(iter(shared))):
                 (plain,) = shared
-                own = [[each for each in one.reads if each != plain] for one in ahead[:2]]
+                own = [[factor for factor in product.reads if factor != plain] for product in ahead[:2]]
                 if not all(own):
                     raise TraceError(f"line {node.line}: a plaintext times itself is not an operation of ciphertexts")
                 operand = self._cipher([first for first, *_ in own], node.line)
@@ -293,40 +295,40 @@ class _Reader:
         )
 
     def _rescale(self, one: Conversion, other: Conversion) -> None:
-        sources = [frozenset((*each.sources.values(), *each.rests.values())) for each in (one, other)]
-        made = [frozenset(each.results.values()) for each in (one, other)]
+        sources = [frozenset((*conversion.sources.values(), *conversion.rests.values())) for conversion in (one, other)]
+        made = [frozenset(conversion.results.values()) for conversion in (one, other)]
         source = self._cipher(sources, self.program.steps[one.first].line)
         self._add(OpKind.RESCALE, len(sources[0]), [source], made)
 
     def _switch(self, switch: Switch, ahead: Sequence[Node]) -> int:
         """A key switch with the sums and automorphisms after it; how many of the next nodes it takes."""
         line = self.program.steps[switch.at].line
-        out = [frozenset(each.values()) for each in switch.out]
+        out = [frozenset(half.values()) for half in switch.out]
         limbs = len(out[0])
         summed: dict[Polynomial, Node] = {}  # half of the switch -> its sum
         for node in ahead[:2]:
-            halves = [each for each in node.reads if each in out]
+            halves = [operand for operand in node.reads if operand in out]
             if node.op == "sr_addp" and len(halves) == 1:
                 summed.setdefault(halves[0], node)
-        beside = [each for half, node in summed.items() for each in node.reads if each != half]
+        beside = [operand for half, node in summed.items() for operand in node.reads if operand != half]
         if len(summed) == 2:
             source = self._cipher([*beside, switch.polynomial], line)
             made = [node.made for node in summed.values()]
             self._add(OpKind.RELINEARIZE, limbs, [source], made, key=RELIN_KEY)
             return 2
-        alone = [each for each in out if each not in summed]
+        alone = [half for half in out if half not in summed]
         moved = [*(node.made for node in summed.values()), *alone]
         morphs = {node.reads: node for node in ahead[1:3] if node.op == "sr_automorph_eval"}
         elements = {node.element for node in morphs.values()}
         element = elements.pop() if len(elements) == 1 else None
-        if not summed or morphs.keys() != {(each,) for each in moved} or element is None:
+        if not summed or morphs.keys() != {(half,) for half in moved} or element is None:
             raise TraceError(f"line {line}: a key switch that is neither a relinearization nor a rotation")
         source = self._cipher([*beside, switch.polynomial], line)
         ring_dim = self.builder.params.ring_dim
         conjugate = element == 2 * ring_dim - 1
         more: dict[str, object] = {"key": CONJ_KEY if conjugate else f"rot:{element % (2 * ring_dim)}"}
         kind = OpKind.CONJUGATE if conjugate else OpKind.ROTATE
-        made = [morphs[each,].made for each in moved]
+        made = [morphs[half,].made for half in moved]
         if self.uses[switch.digits] == 1 or conjugate:
             self._add(kind, limbs, [source], made, **more)
             return 3
@@ -343,10 +345,10 @@ class _Reader:
 def _nodes_at(ordered: Sequence[Event], at: int) -> list[Node]:
     """The next nodes that nothing else comes between, at most as many as an operation has."""
     nodes: list[Node] = []
-    for each in ordered[at : at + 5]:
-        if not isinstance(each, Node):
+    for event in ordered[at : at + 5]:
+        if not isinstance(event, Node):
             break
-        nodes.append(each)
+        nodes.append(event)
     return nodes
 
 
@@ -356,4 +358,4 @@ def _crossed(ends: Sequence[Node], middle: Sequence[Node]) -> bool:
     A product with a plaintext, a sum and the next product would else look alike.
     """
     (a0, b0), (a1, b1) = ends[0].reads, ends[1].reads
-    return {frozenset(each.reads) for each in middle} == {frozenset((a0, b1)), frozenset((a1, b0))}
+    return {frozenset(node.reads) for node in middle} == {frozenset((a0, b1)), frozenset((a1, b0))}

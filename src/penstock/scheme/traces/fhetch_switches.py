@@ -62,7 +62,7 @@ def find(program: Program) -> Found:
 
     Raises: TraceError: a conversion that is none of the three, or a division that no second one goes with.
     """
-    return _Finder(program).found()
+    return _Finder(program).all()
 
 
 class _Finder:
@@ -77,36 +77,38 @@ class _Finder:
         self.conversions = self._conversions()
         self.special = self._special()
 
-    def found(self) -> Found:
+    def all(self) -> Found:
         raised, divided, rescales = [], [], []
-        for each in self.conversions:
-            if self.special & each.targets.keys():
-                raised.append(each)
-            elif each.sources.keys() == self.special:
-                divided.append(each)
-            elif len(each.sources) == 1:
-                rescales.append(each)
+        for conversion in self.conversions:
+            if self.special & conversion.targets.keys():
+                raised.append(conversion)
+            elif conversion.sources.keys() == self.special:
+                divided.append(conversion)
+            elif len(conversion.sources) == 1:
+                rescales.append(conversion)
             else:
-                line = self.steps[each.first].line
+                line = self.steps[conversion.first].line
                 raise TraceError(
-                    f"line {line}: a base conversion from {len(each.sources)} primes that is not a digit of one"
+                    f"line {line}: a base conversion from {len(conversion.sources)} primes that is not a digit of one"
                 )
-        for each in (*divided, *rescales):
-            self._divide(each)
-        number = {value: i for i, each in enumerate(raised) for value in each.targets.values()}
+        for conversion in (*divided, *rescales):
+            self._divide(conversion)
+        number = {value: i for i, conversion in enumerate(raised) for value in conversion.targets.values()}
         switches: list[Switch] = []
         waiting: tuple[Conversion, tuple[int, ...]] | None = None
-        for each in divided:
-            digits = self._digits(each, number, raised)
+        for conversion in divided:
+            digits = self._digits(conversion, number, raised)
             if waiting is None:
-                waiting = each, digits
+                waiting = conversion, digits
                 continue
             one, same = waiting
             if same != digits:
-                raise TraceError(f"line {self.steps[each.first].line}: a division by P that no second one goes with")
+                raise TraceError(
+                    f"line {self.steps[conversion.first].line}: a division by P that no second one goes with"
+                )
             values = frozenset(v for d in digits for v in raised[d].sources.values())
-            at = max(self.maker[v] for out in (one, each) for v in out.results.values())
-            switches.append(Switch(digits, values, (one.results, each.results), at))
+            at = max(self.maker[v] for out in (one, conversion) for v in out.results.values())
+            switches.append(Switch(digits, values, (one.results, conversion.results), at))
             waiting = None
         if waiting is not None:
             raise TraceError(f"line {self.steps[waiting[0].first].line}: a division by P that no second one goes with")
@@ -157,18 +159,18 @@ class _Finder:
             else:
                 continue
             self.taken.add(i)
-        found: dict[int, Conversion] = {}
+        conversion_of: dict[int, Conversion] = {}
         for value, i in entered.items():
-            each = found.setdefault(root(value), Conversion(first=i))
-            each.first = min(each.first, i)
-            self._enter(each.sources, i, self.steps[i].reads[0])
+            conversion = conversion_of.setdefault(root(value), Conversion(first=i))
+            conversion.first = min(conversion.first, i)
+            self._enter(conversion.sources, i, self.steps[i].reads[0])
         for i in left:
             (read,) = self.steps[i].reads
-            each = found[root(read)]
-            self._enter(each.targets, i, self.steps[i].made)
-            if len(origins[read]) != len(each.sources):
+            conversion = conversion_of[root(read)]
+            self._enter(conversion.targets, i, self.steps[i].made)
+            if len(origins[read]) != len(conversion.sources):
                 raise TraceError(f"line {self.steps[i].line}: a limb that not all limbs of its conversion add to")
-        return sorted(found.values(), key=lambda each: each.first)
+        return sorted(conversion_of.values(), key=lambda conversion: conversion.first)
 
     def _same_prime(self, step: Step) -> None:
         """Limbs are at one prime, but for the scaling inside a conversion that brings them to another."""
@@ -183,8 +185,8 @@ class _Finder:
 
     def _special(self) -> set[int]:
         """Primes at which everything from outside is multiplied by raised digits alone."""
-        raised = {value for each in self.conversions for value in each.targets.values()}
-        candidates = {prime for each in self.conversions for prime in each.targets} - {COPY}
+        raised = {value for conversion in self.conversions for value in conversion.targets.values()}
+        candidates = {prime for conversion in self.conversions for prime in conversion.targets} - {COPY}
         for value, outside in enumerate(self.program.outside):
             if not outside:
                 continue
@@ -194,16 +196,16 @@ class _Finder:
                     candidates.discard(self.program.modulus_of[value])
         return candidates
 
-    def _divide(self, each: Conversion) -> None:
+    def _divide(self, conversion: Conversion) -> None:
         """The quotient: the rest minus (or plus) the converted limb, with one scaling before or after."""
-        if not each.targets:
-            line = self.steps[each.first].line
+        if not conversion.targets:
+            line = self.steps[conversion.first].line
             raise TraceError(f"line {line}: coefficients that never become evaluations again divide nothing")
-        for prime, value in each.targets.items():
+        for prime, value in conversion.targets.items():
             after = [i for i in self.users[value] if i not in self.taken]
             step = self.steps[after[0]] if len(after) == 1 else None
             if step is None or step.op not in ("sr_subp", "sr_addp") or (step.op, step.reads[0]) == ("sr_subp", value):
-                line = self.steps[each.first].line
+                line = self.steps[conversion.first].line
                 raise TraceError(
                     f"line {line}: a converted limb is not taken off one other limb, so nothing is divided"
                 )
@@ -219,18 +221,19 @@ class _Finder:
                 )
             nearest = min((abs(i - after[0]), i) for i in scalings)[1]
             self.taken.add(nearest)
-            each.rests[prime] = self.steps[nearest].reads[0] if nearest < after[0] else rest
-            each.results[prime] = step.made if nearest < after[0] else self.steps[nearest].made
+            conversion.rests[prime] = self.steps[nearest].reads[0] if nearest < after[0] else rest
+            conversion.results[prime] = step.made if nearest < after[0] else self.steps[nearest].made
 
     def _only(self, value: int) -> bool:
         return len(self.users[value]) == 1
 
-    def _digits(self, each: Conversion, number: dict[int, int], raised: list[Conversion]) -> tuple[int, ...]:
+    def _digits(self, division: Conversion, number: dict[int, int], raised: list[Conversion]) -> tuple[int, ...]:
         """The raised digits behind a division by P; every step on the way is inside the switch."""
-        line = self.steps[each.first].line
+        line = self.steps[division.first].line
         factors = number.keys() | {value for one in raised for value in one.sources.values()}
         limbs = {
-            prime: self._multiplied(value, factors, line) for prime, value in {**each.sources, **each.rests}.items()
+            prime: self._multiplied(value, factors, line)
+            for prime, value in {**division.sources, **division.rests}.items()
         }
         digits = {number[value] for values in limbs.values() for value in values if value in number}
         if not digits:
@@ -242,7 +245,7 @@ class _Finder:
 
     def _multiplied(self, total: int, factors: Set[int], line: int) -> set[int]:
         """The limbs of digits whose products with keys add up to this one."""
-        found: set[int] = set()
+        multiplied: set[int] = set()
         waiting, seen = [total], {total}
         while waiting:
             i = self.maker.get(waiting.pop())
@@ -252,8 +255,8 @@ class _Finder:
             own = [read for read in step.reads if read in factors]
             if step.op == "sr_mulp" and len(own) == 1:
                 keys = [read for read in step.reads if read not in factors]
-                fits = self.program.outside[keys[0]] and own[0] not in found
-                found.update(own)
+                fits = self.program.outside[keys[0]] and own[0] not in multiplied
+                multiplied.update(own)
             elif step.op in ("sr_addp", ZERO):
                 fits = len(set(step.reads) - seen) == len(step.reads)
                 seen.update(step.reads)
@@ -265,4 +268,4 @@ class _Finder:
                     f"line {step.line}: '{step.op}' inside a key switch, which adds digits times keys once"
                 )
             self.taken.add(i)
-        return found
+        return multiplied

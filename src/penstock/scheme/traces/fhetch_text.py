@@ -122,8 +122,8 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
     for number, raw in enumerate(lines, 1):
         if number == 1 and raw.startswith(BINARY):
             raise TraceError(f"{where} is a binary file (.fhex): give the .fhetch text of the same program")
-        if "#" in raw and (said := _RING.fullmatch(raw.strip())):
-            ring(_integer(said[1]), number)
+        if "#" in raw and (ring_match := _RING.fullmatch(raw.strip())):
+            ring(_integer(ring_match[1]), number)
         text = raw.split("#", 1)[0].strip()
         if not text or text.startswith("modulus_count"):
             continue
@@ -184,10 +184,10 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
 @lru_cache(maxsize=1 << 12)
 def _operand(part: str) -> tuple[str | None, int]:
     """`_AT` and an address, a name and its number, no name and a number; `None`: none of them."""
-    if found := _ADDRESS.fullmatch(part):
-        return _AT, _integer(found[1])
-    if found := _NAMED.fullmatch(part):
-        return found[1], _integer(found[2])
+    if match := _ADDRESS.fullmatch(part):
+        return _AT, _integer(match[1])
+    if match := _NAMED.fullmatch(part):
+        return match[1], _integer(match[2])
     return ("", _integer(part)) if _SCALAR.fullmatch(part) else (None, 0)
 
 

@@ -103,23 +103,23 @@ class HeraclesTrace:
 
 def encode(trace: HeraclesTrace) -> bytes:
     """The bytes of the message."""
-    parts = [wire.bytes_field(1, _encode_instruction(each)) for each in trace.instructions]
+    parts = [wire.bytes_field(1, _encode_instruction(instruction)) for instruction in trace.instructions]
     numbers = (trace.scheme, trace.ring_dim, trace.key_rns_num, trace.q_size, trace.dnum, trace.alpha)
     return b"".join(parts + [wire.number_field(i, number) for i, number in enumerate(numbers, 2)])
 
 
-def _encode_instruction(each: Instruction) -> bytes:
+def _encode_instruction(instruction: Instruction) -> bytes:
     operands = b"".join(
         wire.bytes_field(
             number, wire.text_field(1, one.symbol) + wire.number_field(2, one.limbs) + wire.number_field(3, one.order)
         )
-        for number, group in ((1, each.dests), (2, each.srcs))
+        for number, group in ((1, instruction.dests), (2, instruction.srcs))
         for one in group
     )
-    for name, value in sorted(each.params.items()):
+    for name, value in sorted(instruction.params.items()):
         parameter = wire.text_field(1, value) + wire.number_field(2, UINT32)
         operands += wire.bytes_field(3, wire.text_field(1, name) + wire.bytes_field(2, parameter))
-    return wire.text_field(1, each.op) + wire.bytes_field(3, operands) + wire.text_field(4, each.evalop)
+    return wire.text_field(1, instruction.op) + wire.bytes_field(3, operands) + wire.text_field(4, instruction.evalop)
 
 
 def decode(data: bytes) -> HeraclesTrace:
@@ -127,41 +127,43 @@ def decode(data: bytes) -> HeraclesTrace:
 
     Raises: TraceError: no such message, cut off, or more instructions than are read.
     """
-    found = HeraclesTrace(scheme=0)
+    trace = HeraclesTrace(scheme=0)
     most, parts = most_operations(), 0
     names = {2: "scheme", 3: "ring_dim", 4: "key_rns_num", 5: "q_size", 6: "dnum", 7: "alpha"}
     for number, value in wire.fields(data):
         if number == 1:
-            if len(found.instructions) == most:
+            if len(trace.instructions) == most:
                 raise too_many("the HERACLES trace", most, "instructions")
-            each = _decode_instruction(wire.nested(value), PARTS_EACH * most - parts)
-            parts += each.parts()
-            found.instructions.append(each)
+            instruction = _decode_instruction(wire.nested(value), PARTS_EACH * most - parts)
+            parts += instruction.parts()
+            trace.instructions.append(instruction)
         elif number in names:
-            setattr(found, names[number], wire.whole(value))
-    return found
+            setattr(trace, names[number], wire.whole(value))
+    return trace
 
 
 def _decode_instruction(message: memoryview, most_parts: int) -> Instruction:
-    found = Instruction()
+    instruction = Instruction()
     for number, value in wire.fields(message):
         if number == 1:
-            found.op = wire.text(value)
+            instruction.op = wire.text(value)
         elif number == 4:
-            found.evalop = wire.text(value)
+            instruction.evalop = wire.text(value)
         elif number == 3:
             for inner, content in wire.fields(wire.nested(value)):
                 if inner in (1, 2):
-                    (found.dests if inner == 1 else found.srcs).append(_decode_operand(wire.nested(content)))
+                    (instruction.dests if inner == 1 else instruction.srcs).append(
+                        _decode_operand(wire.nested(content))
+                    )
                 elif inner == 3:
                     entry = dict(wire.fields(wire.nested(content)))
                     parameter = dict(wire.fields(wire.nested(entry.get(2, memoryview(b"")))))
                     name = wire.text(entry.get(1, memoryview(b"")))
-                    found.params[name] = wire.text(parameter.get(1, memoryview(b"")))
-                if found.parts() > most_parts:
+                    instruction.params[name] = wire.text(parameter.get(1, memoryview(b"")))
+                if instruction.parts() > most_parts:
                     most = PARTS_EACH * most_operations()
                     raise too_many("the HERACLES trace", most, "operands and parameters")
-    return found
+    return instruction
 
 
 def _decode_operand(message: memoryview) -> Operand:
@@ -243,17 +245,17 @@ def from_heracles(data: bytes, params: CkksParameters | None = None, *, name: st
     Returns: a trace whose notes count the skipped instructions; `left_out` has the operations among them.
     Raises: TraceError: another scheme than CKKS, polynomials instead of ciphertexts, limbs that the set does not have.
     """
-    found = decode(data)
-    if found.scheme not in CKKS_SCHEMES:
-        scheme = SCHEMES.get(found.scheme, str(found.scheme))
+    message = decode(data)
+    if message.scheme not in CKKS_SCHEMES:
+        scheme = SCHEMES.get(message.scheme, str(message.scheme))
         raise TraceError(f"a HERACLES trace of scheme '{scheme}'; penstock prices CKKS: 'ckks' or 'openfhe_ckks'")
-    if not found.instructions:
+    if not message.instructions:
         raise TraceError("a HERACLES trace without instructions, or another message; give its program trace")
-    chosen = assumed_set(found) if params is None else checked_set(found, params)
+    chosen = assumed_set(message) if params is None else checked_set(message, params)
     reader = _Reader(chosen)
-    for index, each in enumerate(merged(found.instructions)):
-        reader.add(index, *each)
-    notes = [f"read from a HERACLES trace of {len(found.instructions)} instructions"]
+    for index, instruction in enumerate(merged(message.instructions)):
+        reader.add(index, *instruction)
+    notes = [f"read from a HERACLES trace of {len(message.instructions)} instructions"]
     if params is None:
         notes.append("bits of primes, secret and security are assumed: the HERACLES trace does not state them")
     notes += [f"passed over: {count} {op}" for op, count in reader.passed_over.items()]
@@ -271,23 +273,23 @@ SHORTEST = 20
 """Bits of the primes that a program may have."""
 
 
-def assumed_set(found: HeraclesTrace) -> CkksParameters:
+def assumed_set(message: HeraclesTrace) -> CkksParameters:
     from penstock.scheme.params.spec import CkksSpec
 
-    every = [one for each in found.instructions for one in (*each.dests, *each.srcs)]
-    num_q = found.q_size or max((one.limbs for one in every), default=1)
-    num_p = found.key_rns_num - num_q
-    if max(num_q, num_p, found.dnum) > MOST_PRIMES:
+    every = [one for instruction in message.instructions for one in (*instruction.dests, *instruction.srcs)]
+    num_q = message.q_size or max((one.limbs for one in every), default=1)
+    num_p = message.key_rns_num - num_q
+    if max(num_q, num_p, message.dnum) > MOST_PRIMES:
         raise TraceError(
-            f"the header states {num_q} primes of Q, {num_p} special ones and dnum {found.dnum}; no set has more than "
-            f"{MOST_PRIMES} of any: it is damaged, or no program trace"
+            f"the header states {num_q} primes of Q, {num_p} special ones and dnum {message.dnum}; no set has more "
+            f"than {MOST_PRIMES} of any: it is damaged, or no program trace"
         )
     if num_p < 1:
         raise TraceError(
-            f"the header states {found.key_rns_num} primes of Q and P, and {num_q} of Q: it leaves no special prime; "
+            f"the header states {message.key_rns_num} primes of Q and P, and {num_q} of Q: it leaves no special prime; "
             "name the parameter set with --params"
         )
-    dnum = found.dnum or -(-num_q // num_p)
+    dnum = message.dnum or -(-num_q // num_p)
     longest = -(-num_q // dnum)
     # The special primes hold the longest digit.
     first, bits = 60, 50 if longest < 2 else min(50, (60 * num_p - 60) // (longest - 1))
@@ -296,7 +298,7 @@ def assumed_set(found: HeraclesTrace) -> CkksParameters:
     try:
         return CkksSpec(
             name="heracles",
-            ring_dim=found.ring_dim,
+            ring_dim=message.ring_dim,
             q_bits=(first, *[bits] * (num_q - 1)),
             p_bits=(60,) * num_p,
             scale_bits=bits,
@@ -314,12 +316,12 @@ def assumed_set(found: HeraclesTrace) -> CkksParameters:
         ) from error
 
 
-def checked_set(found: HeraclesTrace, params: CkksParameters) -> CkksParameters:
+def checked_set(message: HeraclesTrace, params: CkksParameters) -> CkksParameters:
     stated = {
-        "N": found.ring_dim,
-        "primes of Q": found.q_size,
-        "primes of Q and P": found.key_rns_num,
-        "dnum": found.dnum,
+        "N": message.ring_dim,
+        "primes of Q": message.q_size,
+        "primes of Q and P": message.key_rns_num,
+        "dnum": message.dnum,
     }
     given = (params.ring_dim, params.num_q, params.num_q + params.num_p, params.dnum)
     wrong = [f"{what} {a}, the set {b}" for (what, a), b in zip(stated.items(), given, strict=True) if a and a != b]
@@ -330,24 +332,31 @@ def checked_set(found: HeraclesTrace, params: CkksParameters) -> CkksParameters:
 
 def merged(instructions: list[Instruction]) -> Iterator[tuple[Instruction, OpKind | None]]:
     """Instructions; a product and the `relin` of it that follows at once are one, of kind `mult` or `square`."""
-    uses = Counter(one.symbol for each in instructions for one in each.srcs)
+    uses = Counter(one.symbol for instruction in instructions for one in instruction.srcs)
     at = 0
     while at < len(instructions):
-        each = instructions[at]
+        instruction = instructions[at]
         after = instructions[at + 1] if at + 1 < len(instructions) else None
-        product = each.op.lower() in ("mul", "square") and len(each.dests) == 1 and each.dests[0].order == 3
+        product = (
+            instruction.op.lower() in ("mul", "square")
+            and len(instruction.dests) == 1
+            and instruction.dests[0].order == 3
+        )
         if product and after is not None and after.op.lower() == "relin" and len(after.srcs) == 1:
-            symbol = each.dests[0].symbol
+            symbol = instruction.dests[0].symbol
             if after.srcs[0].symbol == symbol and uses[symbol] == 1:
-                kind = OpKind.SQUARE if each.op.lower() == "square" else OpKind.MULT
-                yield Instruction(each.op, after.dests, each.srcs, each.params, each.evalop), kind
+                kind = OpKind.SQUARE if instruction.op.lower() == "square" else OpKind.MULT
+                yield (
+                    Instruction(instruction.op, after.dests, instruction.srcs, instruction.params, instruction.evalop),
+                    kind,
+                )
                 at += 2
                 continue
-        yield each, None
+        yield instruction, None
         at += 1
 
 
-def unknown_kind(each: Instruction) -> OpKind | None:
+def unknown_kind(instruction: Instruction) -> OpKind | None:
     """The kind of an operation that a reader passes over; `None`: bookkeeping, or the client's.
 
     One with a separate instruction that lost its operands is a composite too: nobody knows its limbs and its key.
@@ -355,10 +364,10 @@ def unknown_kind(each: Instruction) -> OpKind | None:
     >>> [unknown_kind(Instruction(op)) for op in ("bk_composite", "bk_free", "Bootstrap")]
     [<OpKind.COMPOSITE: 'composite'>, None, <OpKind.BOOTSTRAP: 'bootstrap'>]
     """
-    op = each.op.lower()
+    op = instruction.op.lower()
     name = op.removeprefix(OWN)
     if name not in KINDS:
-        evaluates = not op.startswith(OWN) and any(one.order > 1 for one in each.srcs)
+        evaluates = not op.startswith(OWN) and any(one.order > 1 for one in instruction.srcs)
         return OpKind.COMPOSITE if evaluates else None
     kind = OpKind(name)
     if name in CLIENT_KINDS or kind is OpKind.DECOMPOSE:  # a hoisted rotation is read as a whole one
@@ -375,15 +384,15 @@ class _Reader:
         self.left_out: Counter[str] = Counter()
         self._objects: dict[str, int] = {}
 
-    def add(self, index: int, each: Instruction, kind: OpKind | None) -> None:
-        where = f"instruction {index} ({each.op})"
-        named = kind or self._kind(each, where)
+    def add(self, index: int, instruction: Instruction, kind: OpKind | None) -> None:
+        where = f"instruction {index} ({instruction.op})"
+        named = kind or self._kind(instruction, where)
         if named is None:
-            self.passed_over[each.op] += 1
-            if (unknown := unknown_kind(each)) is not None:
+            self.passed_over[instruction.op] += 1
+            if (unknown := unknown_kind(instruction)) is not None:
                 self.left_out[unknown.value] += 1
             return
-        for one in (*each.srcs, *each.dests):
+        for one in (*instruction.srcs, *instruction.dests):
             if not 1 <= one.limbs <= self.params.num_q:
                 raise TraceError(
                     f"{where}: '{one.symbol}' has {one.limbs} limbs; the set has 1 to {self.params.num_q}; name another"
@@ -394,19 +403,21 @@ class _Reader:
                     f"{where}: '{one.symbol}' has {one.order} polynomials; a ciphertext has two or a few more: it is "
                     "damaged, or no program trace"
                 )
-        plain = [one for one in each.srcs if one.order == 1]
-        cipher = [one for one in each.srcs if one.order != 1]
+        plain = [one for one in instruction.srcs if one.order == 1]
+        cipher = [one for one in instruction.srcs if one.order != 1]
         if named is OpKind.SQUARE:
             cipher = cipher[:1]
         wanted = TRAITS[named].operands
-        if len(cipher) != wanted or len(each.dests) != 1:
-            raise TraceError(f"{where}: {len(cipher)} ciphertexts in and {len(each.dests)} out; it has {wanted} and 1")
-        operands = [self._seen(one, each.op) for one in cipher]
-        plaintext = self._seen(plain[0], each.op, plaintext=True) if plain else None
-        dest = each.dests[0]
+        if len(cipher) != wanted or len(instruction.dests) != 1:
+            raise TraceError(
+                f"{where}: {len(cipher)} ciphertexts in and {len(instruction.dests)} out; it has {wanted} and 1"
+            )
+        operands = [self._seen(one, instruction.op) for one in cipher]
+        plaintext = self._seen(plain[0], instruction.op, plaintext=True) if plain else None
+        dest = instruction.dests[0]
         output = self._objects[dest.symbol] = self.builder.ciphertext(dest.limbs, dest.order or 2)
-        implied = {name: _implied(each, name, where) for name in ("implied_rescales", "implied_scalar_mults")}
-        limbs = min(one.limbs for one in each.srcs)
+        implied = {name: _implied(instruction, name, where) for name in ("implied_rescales", "implied_scalar_mults")}
+        limbs = min(one.limbs for one in instruction.srcs)
         if implied["implied_rescales"] and named not in (OpKind.RESCALE, OpKind.MOD_DROP):
             limbs = dest.limbs  # it computes behind the rescale of its operands
         elif named is OpKind.MOD_DROP:
@@ -417,23 +428,27 @@ class _Reader:
             limbs_out=dest.limbs,
             operands=operands,
             output=output,
-            key=self._key(named, each, where),
+            key=self._key(named, instruction, where),
             plaintext=plaintext,
             origin=ORIGIN_CALLED,
             **implied,
         )
 
-    def _kind(self, each: Instruction, where: str) -> OpKind | None:
-        op = each.op.lower()
-        plain = any(one.order == 1 for one in each.srcs)
+    def _kind(self, instruction: Instruction, where: str) -> OpKind | None:
+        op = instruction.op.lower()
+        plain = any(one.order == 1 for one in instruction.srcs)
         if op in ("ntt", "intt"):
             raise TraceError(f"{where}: this is a trace of polynomials; give the program trace before it was mapped")
         if op.startswith(OWN):
             own = op.removeprefix(OWN)
-            known = own in (kind.value for kind in OpKind) and each.dests and all(one.order > 1 for one in each.dests)
+            known = (
+                own in (kind.value for kind in OpKind)
+                and instruction.dests
+                and all(one.order > 1 for one in instruction.dests)
+            )
             kind = OpKind(own) if known else None
             return kind if kind in OWN_KINDS else None
-        if op == "rotate" and each.params.get(GALOIS) == str(2 * self.params.ring_dim - 1):
+        if op == "rotate" and instruction.params.get(GALOIS) == str(2 * self.params.ring_dim - 1):
             return OpKind.CONJUGATE
         if op == "mul":
             return OpKind.MULT_PLAIN if plain else OpKind.MULT_NO_RELIN
@@ -450,11 +465,11 @@ class _Reader:
             "mod_switch": OpKind.RESCALE,
         }.get(op)
 
-    def _key(self, kind: OpKind, each: Instruction, where: str) -> str | None:
+    def _key(self, kind: OpKind, instruction: Instruction, where: str) -> str | None:
         wanted = TRAITS[kind].key
         if wanted != "rot":
             return wanted
-        element = each.params.get(GALOIS, "")
+        element = instruction.params.get(GALOIS, "")
         if not _ELEMENT.fullmatch(element) or int(element) % 2 == 0 or int(element) >= 2 * self.params.ring_dim:
             raise TraceError(
                 f"{where}: it has no odd '{GALOIS}' below 2N ({element[:40] or 'none'}), so its key is not known"
@@ -468,9 +483,9 @@ class _Reader:
         return self._objects[one.symbol]
 
 
-def _implied(each: Instruction, name: str, where: str) -> int:
+def _implied(instruction: Instruction, name: str, where: str) -> int:
     """What automatic scaling does inside an instruction, as penstock writes it."""
-    said = each.params.get(name, "0")
-    if not _SMALL.fullmatch(said):
-        raise TraceError(f"{where}: '{name}' is '{said[:40]}'; it is a whole number from 0 to 9999")
-    return int(said)
+    written = instruction.params.get(name, "0")
+    if not _SMALL.fullmatch(written):
+        raise TraceError(f"{where}: '{name}' is '{written[:40]}'; it is a whole number from 0 to 9999")
+    return int(written)

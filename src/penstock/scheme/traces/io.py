@@ -192,10 +192,10 @@ def check_version(where: str, version: int) -> None:
 
 
 def _left_out(record: dict[str, Any]) -> dict[str, int]:
-    found = {OpKind(kind).value: int(count) for kind, count in dict(record).items()}
-    if min(found.values(), default=1) < 1:
-        raise ValueError(f"left_out counts operations: {found}")
-    return found
+    counts = {OpKind(kind).value: int(count) for kind, count in dict(record).items()}
+    if min(counts.values(), default=1) < 1:
+        raise ValueError(f"left_out counts operations: {counts}")
+    return counts
 
 
 def meta_of(record: dict[str, Any]) -> TraceMeta:

@@ -155,7 +155,7 @@ def _rows(slices: Iterable[tuple[float, float, int]], *, nests: bool) -> Iterato
     within: list[list[float]] = []  # of each row, the ends of the slices around the present time
     busy: list[tuple[float, int]] = []  # (end of the innermost, row), ascending
     free: list[int] = []
-    for start, end, number in sorted(slices, key=lambda each: (each[0], -each[1] if nests else each[1], each[2])):
+    for start, end, number in sorted(slices, key=lambda span: (span[0], -span[1] if nests else span[1], span[2])):
         while busy and busy[0][0] <= start:
             row = busy.pop(0)[1]
             while within[row] and within[row][-1] <= start:

@@ -36,8 +36,8 @@ def object_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
     objects = _Objects.of(trace)
     used = trace.key_limbs() if params.key_form.is_truncated else None
     broken = [*_object_rows(objects), *_sizes(objects, params), *_key_objects(objects, params, used)]
-    for row, said in sorted(broken, key=lambda each: each[0]):
-        yield f"object {row}: {said}"
+    for row, fault in sorted(broken, key=lambda problem: problem[0]):
+        yield f"object {row}: {fault}"
 
 
 def operation_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
@@ -53,8 +53,8 @@ def operation_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
         *_times(ops),
         *_composites(ops),
     ]
-    for row, said in sorted(broken, key=lambda each: each[0]):
-        yield f"operation {row} ({ops.kind(row)}): {said}"
+    for row, fault in sorted(broken, key=lambda problem: problem[0]):
+        yield f"operation {row} ({ops.kind(row)}): {fault}"
 
 
 # Columns.
@@ -65,9 +65,9 @@ def _ints(table: pa.Table, name: str) -> Ints:
     return np.asarray(table[name].fill_null(-1).to_numpy(), dtype=np.int64)
 
 
-def _rows(broken: Bools, said: Callable[[int], str]) -> Broken:
+def _rows(broken: Bools, text_of: Callable[[int], str]) -> Broken:
     for row in np.flatnonzero(broken).tolist():
-        yield row, said(row)
+        yield row, text_of(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,11 @@ class _Objects:
     @classmethod
     def of(cls, trace: Trace) -> _Objects:
         table = trace.objects
-        codes, found = text_codes(table["class"])
-        places = np.asarray([*(_place(name, OBJECT_CLASSES) for name in found), -1], dtype=np.int64)[codes]
+        codes, names = text_codes(table["class"])
+        places = np.asarray([*(_place(name, OBJECT_CLASSES) for name in names), -1], dtype=np.int64)[codes]
         rows = np.flatnonzero(places == OBJECT_CLASSES.index("key"))
         keys = dict(zip(rows.tolist(), table["name"].take(pa.array(rows)).to_pylist(), strict=True))
-        return cls(_ints(table, "id"), codes, found, places, keys, _ints(table, "limbs"), _ints(table, "bytes"))
+        return cls(_ints(table, "id"), codes, names, places, keys, _ints(table, "limbs"), _ints(table, "bytes"))
 
     def __len__(self) -> int:
         return len(self.id)
@@ -344,16 +344,16 @@ def _operands(ops: _Operations, objects: _Objects) -> Broken:
             takes = TRAITS[kind].takes * (last if _is_any_number(kind) else 1)
             table[code, : len(takes)] = [OBJECT_CLASSES.index(cls) for cls in takes]
     wanted_class = table[ops.kinds[row_of], np.minimum(place, last - 1)]
-    found = objects.of_class[operands]
-    loose = np.isin(found, [OBJECT_CLASSES.index(cls) for cls in ("ciphertext", "digits", "extended")])
-    fits = np.where(wanted_class == -2, loose, found == wanted_class)
+    classes = objects.of_class[operands]
+    loose = np.isin(classes, [OBJECT_CLASSES.index(cls) for cls in ("ciphertext", "digits", "extended")])
+    fits = np.where(wanted_class == -2, loose, classes == wanted_class)
     for at in np.flatnonzero(~fits & ~wrong[row_of]).tolist():
         row, operand = int(row_of[at]), operands[at]
         yield row, f"operand {operand} is of class {objects.cls(operand)}; this kind takes {_takes(ops, row)}"
     for at in np.flatnonzero(fits & (ops.limbs_in[row_of] > objects.limbs[operands])).tolist():
         row, operand = int(row_of[at]), operands[at]
-        said = f"computes at {ops.limbs_in[row]} limbs, operand {operand} has {objects.limbs[operand]}"
-        yield row, f"{said}; operands have as many limbs or more"
+        fault = f"computes at {ops.limbs_in[row]} limbs, operand {operand} has {objects.limbs[operand]}"
+        yield row, f"{fault}; operands have as many limbs or more"
 
 
 def _takes(ops: _Operations, row: int) -> str:
@@ -387,8 +387,8 @@ def _results(ops: _Operations, objects: _Objects) -> Broken:
         yield row, f"output has {objects.limbs[output[row]]} limbs, the row says {ops.limbs_out[row]}; they are equal"
     makes = ops.per_kind(lambda kind: _place(TRAITS[kind].makes, OBJECT_CLASSES), -1)
     for row in rows[(objects.of_class[made] != makes[rows]) & (makes[rows] >= 0)].tolist():
-        said = f"output {output[row]} is of class {objects.cls(output[row])}"
-        yield row, f"{said}; this kind makes {OBJECT_CLASSES[makes[row]]}"
+        fault = f"output {output[row]} is of class {objects.cls(output[row])}"
+        yield row, f"{fault}; this kind makes {OBJECT_CLASSES[makes[row]]}"
 
 
 def _plaintexts(ops: _Operations, objects: _Objects) -> Broken:
@@ -434,18 +434,19 @@ def _keys(ops: _Operations, objects: _Objects, params: CkksParameters) -> Broken
         else 1 if _rotates(n, ring_dim) else 0
         for n in names
     ]  # fmt: skip
-    found = np.asarray([*known, -1], dtype=np.int64)[codes]
+    reading_of = np.asarray([*known, -1], dtype=np.int64)[codes]
     yield from _rows(
-        read & (wanted == 1) & (found != 1),
+        read & (wanted == 1) & (reading_of != 1),
         lambda row: f"key '{name_of(row)}'; a rotation reads {_rotation_rule(ring_dim)}",
     )
     yield from _rows(
-        read & (wanted > 1) & (found != wanted),
+        read & (wanted > 1) & (reading_of != wanted),
         lambda row: f"key '{name_of(row)}'; this kind reads '{which[wanted[row]]}'",
     )
     absent = np.asarray([*(name not in stored for name in names), False])[codes]
     yield from _rows(
-        absent & (found == wanted), lambda row: f"key '{name_of(row)}' is not an object of class key; every key is one"
+        absent & (reading_of == wanted),
+        lambda row: f"key '{name_of(row)}' is not an object of class key; every key is one",
     )
 
 
@@ -462,7 +463,7 @@ def _steps(ops: _Operations, ring_dim: int) -> Broken:
     rows = np.flatnonzero(turns & ~none & ~outside & right)
     width = ring_dim + 1
     distinct, of_row = np.unique(codes[rows] * width + steps[rows] + half, return_inverse=True)
-    agree = [names[each // width] == rotation_key(each % width - half, ring_dim) for each in distinct.tolist()]
+    agree = [names[pair // width] == rotation_key(pair % width - half, ring_dim) for pair in distinct.tolist()]
     for row in rows[~np.asarray(agree, dtype=bool)[of_row]].tolist():
         right_key = rotation_key(int(steps[row]), ring_dim)
         yield row, f"key '{names[codes[row]]}' does not rotate by {steps[row]}; {right_key} does"

@@ -77,8 +77,8 @@ class TraceMeta:
     schema_version: int = SCHEMA_VERSION
 
     def to_dict(self) -> dict[str, Any]:
-        found = asdict(self)
-        return found if self.left_out else {name: value for name, value in found.items() if name != "left_out"}
+        record = asdict(self)
+        return record if self.left_out else {name: value for name, value in record.items() if name != "left_out"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class Trace:
     def key_ids(self) -> list[str]:
         """Evaluation keys in the order of first use."""
         codes, names = text_codes(self.operations["key"])
-        found, first = np.unique(codes, return_index=True)
-        return list(dict.fromkeys(names[code] for code in found[np.argsort(first)].tolist() if code >= 0))
+        distinct, first = np.unique(codes, return_index=True)
+        return list(dict.fromkeys(names[code] for code in distinct[np.argsort(first)].tolist() if code >= 0))
 
     def key_limbs(self) -> dict[str, int]:
         """The most limbs at which an operation uses each evaluation key, in the order of first use.
@@ -137,8 +137,8 @@ class Trace:
         used = codes >= 0
         most = np.zeros(len(names), dtype=np.int64)
         np.maximum.at(most, codes[used], limbs[used])
-        found, first = np.unique(codes[used], return_index=True)
-        return {names[code]: int(most[code]) for code in found[np.argsort(first)].tolist()}
+        distinct, first = np.unique(codes[used], return_index=True)
+        return {names[code]: int(most[code]) for code in distinct[np.argsort(first)].tolist()}
 
     def has_modelled_keys(self) -> bool:
         """Whether some key is used only by our model of a library composite."""
@@ -148,7 +148,7 @@ class Trace:
         codes, names = text_codes(self.operations["key"])
         modelled = origins == origin_names.index(ORIGIN_MODELLED)
         inside, outside = (
-            {names[code] for code in np.unique(each[each >= 0])} for each in (codes[modelled], codes[~modelled])
+            {names[code] for code in np.unique(own[own >= 0])} for own in (codes[modelled], codes[~modelled])
         )
         return bool(inside - outside - {""})
 

@@ -91,11 +91,11 @@ def packed(value: memoryview) -> list[int]:
     >>> packed(memoryview(bytes.fromhex("01ac02")))
     [1, 300]
     """
-    found, at = [], 0
+    numbers, at = [], 0
     while at < len(value):
         number, at = _read_varint(value, at)
-        found.append(number)
-    return found
+        numbers.append(number)
+    return numbers
 
 
 def whole(value: int | memoryview) -> int:
