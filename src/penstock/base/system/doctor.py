@@ -16,11 +16,14 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.base.system import probe, remedy
 from penstock.base.units import format_bytes
 from penstock.errors import UnknownName
+
+if TYPE_CHECKING:
+    from penstock.base.types import Row
 
 SUPPORTED_PYTHON = ((3, 10), (3, 13))
 """First and last CPython that penstock is tested on."""
@@ -50,7 +53,7 @@ class Finding:
     costs: str = ""
     remedy: str = ""
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> Row:
         """The flat row that `penstock doctor --format json` prints."""
         return {**asdict(self), "status": self.status.value}
 

@@ -8,7 +8,10 @@ import platform
 import subprocess
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.base.types import Row
 
 
 @functools.cache
@@ -45,7 +48,7 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def host_description() -> dict[str, Any]:
+def host_description() -> Row:
     """What the measurements depend on; `None` where this system does not say. Names neither host nor user."""
     frequency = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     return {
