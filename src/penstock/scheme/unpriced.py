@@ -15,8 +15,8 @@ a price, `unpriced` and `at_least` are `None`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
+from penstock.base.types import Row, RowView
 from penstock.errors import UsageError
 from penstock.scheme import operations
 
@@ -25,9 +25,7 @@ UNKNOWN = "unknown"
 """Of a total in a table, of which not even a lower bound is known."""
 
 
-def bounded(
-    row: Mapping[str, Any], unpriced: Mapping[str, int], sums: Iterable[str], ratios: Iterable[str] = ()
-) -> dict[str, Any]:
+def bounded(row: RowView, unpriced: Mapping[str, int], sums: Iterable[str], ratios: Iterable[str] = ()) -> Row:
     """The row with `unpriced` and `at_least`.
 
     Args:   sums: its totals, which every further part makes larger or leaves; ratios: quotients of totals, which have
@@ -102,7 +100,7 @@ def refuse(unpriced: Mapping[str, int], what: str) -> None:
         )
 
 
-def shown_total(row: Mapping[str, Any], name: str, text: Callable[[Any], str], absent: str = "-") -> str:
+def shown_total(row: RowView, name: str, text: Callable[[float], str], absent: str = "-") -> str:
     """A total in a table: its value, `at least` so much, or `unknown`; `absent` where it does not apply."""
     if row.get(name) is not None:
         return text(row[name])

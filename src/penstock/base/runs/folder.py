@@ -11,12 +11,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import pyarrow as pa
 
@@ -37,6 +36,7 @@ from penstock.base.system import parquet
 from penstock.base.system.files import TEMPORARY_PREFIX, FileError, os_errors, remove_leftovers, write_atomic
 from penstock.base.system.outside import reason
 from penstock.base.system.plain import plain
+from penstock.base.types import Row, Rows, RowView
 from penstock.errors import PenstockError, UsageError
 
 _OWN_SECTIONS = frozenset(
@@ -63,7 +63,7 @@ class RunFolder:
     A writer holds the folder's lock until `close` (or the end of its `with` block). Not thread safe.
     """
 
-    def __init__(self, path: Path, record: dict[str, Any], lock: int | None) -> None:
+    def __init__(self, path: Path, record: Row, lock: int | None) -> None:
         self.path = path
         self.record = record
         """The content of `run.json`."""
@@ -85,7 +85,7 @@ class RunFolder:
         return root / f"{now:%Y%m%dT%H%M%S}-{_file_name(name)}"
 
     @classmethod
-    def find_unfinished(cls, name: str, config: Mapping[str, Any], *, root: Path = Path("runs")) -> Path | None:
+    def find_unfinished(cls, name: str, config: RowView, *, root: Path = Path("runs")) -> Path | None:
         """The newest unfinished folder below `root` of this name and configuration that nobody writes now."""
         wanted = identity(config)
         for path in sorted(root.glob(f"*-{_file_name(name)}"), reverse=True):
@@ -98,7 +98,7 @@ class RunFolder:
         return None
 
     @classmethod
-    def create(cls, path: Path, config: Mapping[str, Any], *, force: bool = False) -> RunFolder:
+    def create(cls, path: Path, config: RowView, *, force: bool = False) -> RunFolder:
         """A new run in a folder that is missing or empty; `force` replaces a run that is there.
 
         `force` takes only the files that runs write; whatever else lies in the folder stays. Those of a finished run
@@ -130,7 +130,7 @@ class RunFolder:
         return run
 
     @classmethod
-    def open_or_resume(cls, path: Path, config: Mapping[str, Any], *, force: bool = False) -> RunFolder:
+    def open_or_resume(cls, path: Path, config: RowView, *, force: bool = False) -> RunFolder:
         """The run of `config` in `path`: new, resumed, or already complete (`run.complete`; then open to read).
 
         Raises: DifferentRun: the folder holds another configuration or foreign files, and `force` is false.
@@ -187,7 +187,7 @@ class RunFolder:
         return cls(path, read_record(path), None)
 
     @classmethod
-    def _same_run(cls, path: Path, config: Mapping[str, Any]) -> RunFolder:
+    def _same_run(cls, path: Path, config: RowView) -> RunFolder:
         run = cls(path, read_record(path), None)
         differing = differences(run.config, config)
         if differing:
@@ -219,9 +219,9 @@ class RunFolder:
     # Properties of a run.
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Row:
         """The resolved configuration that the run was started with."""
-        config: dict[str, Any] = self.record["config"]
+        config: Row = self.record["config"]
         return config
 
     @property
@@ -257,7 +257,7 @@ class RunFolder:
     def overview_path(self) -> Path:
         return self.path / "report" / "overview.svg"
 
-    def update(self, **sections: Any) -> None:
+    def update(self, **sections: object) -> None:
         """Write sections of `run.json` (`params`, `check`, `assumptions`, …); a section is replaced whole."""
         taken = sorted(_OWN_SECTIONS & set(sections))
         if taken:
@@ -275,7 +275,7 @@ class RunFolder:
 
     # Stages.
 
-    def append_rows(self, stage: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    def append_rows(self, stage: str, rows: Iterable[RowView]) -> None:
         """Store the rows of a stage and mark it done, in one step.
 
         A row needs `quantity`, `value`, `unit` and `provenance`; `workload` and `params` come from the configuration
@@ -351,9 +351,9 @@ class RunFolder:
         """The rows of a stage as a table of `RESULTS_SCHEMA`; empty where the stage is not done."""
         return self._verified[stage][1] if self.has_stage(stage) else RESULTS_SCHEMA.empty_table()
 
-    def stage_rows(self, stage: str) -> list[dict[str, Any]]:
+    def stage_rows(self, stage: str) -> Rows:
         """The rows of a stage, every column present, null as `None`; empty where the stage is not done."""
-        rows: list[dict[str, Any]] = self.stage_table(stage).to_pylist()
+        rows: Rows = self.stage_table(stage).to_pylist()
         return rows
 
     def results(self) -> pa.Table:
@@ -407,7 +407,7 @@ class RunFolder:
         write_atomic(self.path / "results.csv", as_csv(table), force=True)
         self.note_artifact("results.parquet")
 
-    def write_timeline(self, timeline: Any) -> None:
+    def write_timeline(self, timeline: object) -> None:
         """Write `timeline.json.gz`; the same content gives the same bytes."""
         self._writable()
         text = json.dumps(plain(timeline), separators=(",", ":"), allow_nan=False)
@@ -418,7 +418,7 @@ class RunFolder:
         self.write_results()
         self.mark_complete(stages=self.stages(), num_rows=self.results().num_rows)
 
-    def mark_complete(self, **facts: Any) -> None:
+    def mark_complete(self, **facts: object) -> None:
         """Write `.complete` with these facts, for a run that has written its results files itself."""
         self._writable()
         self._save()

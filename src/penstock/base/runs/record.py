@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.host import host_description, installed_version, source_commit
 from penstock.base.system.outside import content_of, json_of, reason
 from penstock.base.system.plain import plain
+from penstock.base.types import Row, RowView
 from penstock.base.version import __version__
 from penstock.errors import PenstockError
 
@@ -37,9 +36,9 @@ def timestamp() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def new_record(config: Mapping[str, Any]) -> dict[str, Any]:
+def new_record(config: RowView) -> Row:
     """The facts known at the start of a run."""
-    written: dict[str, Any] = plain(config)
+    written: Row = plain(config)
     return {
         "schema_version": SCHEMA_VERSION,
         "id": os.urandom(8).hex(),
@@ -56,7 +55,7 @@ def new_record(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def read_record(path: Path) -> Row:
     """The record of a run folder.
 
     Raises: DamagedRun: it cannot be read, or a later penstock wrote it.
@@ -83,7 +82,7 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def read_ended(path: Path) -> dict[str, Any]:
+def read_ended(path: Path) -> Row:
     """The facts that a finished run left in `.complete` of its folder.
 
     Raises: DamagedRun: it cannot be read, or holds something else. FileError.
@@ -102,7 +101,7 @@ def read_ended(path: Path) -> dict[str, Any]:
     return ended
 
 
-def _check_types(record: Mapping[str, Any]) -> None:
+def _check_types(record: RowView) -> None:
     """Raises: ValueError: a value that is of another type than it is written with."""
     for path, wanted in _TYPES.items():
         section, _, name = path.rpartition(".")
@@ -121,20 +120,20 @@ def _check_types(record: Mapping[str, Any]) -> None:
                 _check_type(f"{name}[{i}].points", entry["points"], int)
 
 
-def _check_type(path: str, value: Any, wanted: type) -> None:
+def _check_type(path: str, value: object, wanted: type) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float) if wanted is float else wanted):
         raise ValueError(f"'{path}' is {str(value)[:60]!r}; a run writes {_WORDS[wanted]} there")
 
 
-def identity(config: Mapping[str, Any]) -> dict[str, Any]:
+def identity(config: RowView) -> Row:
     """The identity of a run: the configuration as JSON, without its spelling on the command line."""
-    identity: dict[str, Any] = json.loads(
+    identity: Row = json.loads(
         json.dumps(plain({k: v for k, v in config.items() if k not in _NOT_IDENTITY}), sort_keys=True)
     )
     return identity
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def differences(old: RowView, new: RowView) -> list[str]:
     """`name: old, now new` of every entry that differs."""
     before, after = identity(old), identity(new)
     unset = object()
@@ -145,12 +144,12 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _shown(value: Any, unset: object) -> str:
+def _shown(value: object, unset: object) -> str:
     text = "not set" if value is unset else json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def json_bytes(value: Any) -> bytes:
+def json_bytes(value: object) -> bytes:
     """`value` as an indented JSON file. A lone surrogate, from a path that is not UTF-8, becomes JSON's escape for
     it."""
     text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)

@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from penstock.base.runs.record import DamagedRun
 from penstock.base.system import parquet
 from penstock.base.system.parquet import Bounds, read_table
+from penstock.base.types import RowView
 
 PROVENANCES = ("measured", "predicted", "simulated", "published")
 
@@ -52,12 +52,12 @@ COLUMNS: tuple[str, ...] = tuple(RESULTS_SCHEMA.names)
 _REQUIRED = ("quantity", "unit", "provenance")
 
 
-def results_table(stage: str, rows: Iterable[Mapping[str, Any]], defaults: Mapping[str, Any]) -> pa.Table:
+def results_table(stage: str, rows: Iterable[RowView], defaults: RowView) -> pa.Table:
     """The rows of a stage as a table of `RESULTS_SCHEMA`; `defaults` fill the columns that a row leaves out.
 
     Raises: ValueError: a column is unknown or required and missing.
     """
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
     for row in rows:
         if not row.keys() <= columns.keys():
             unknown = sorted(row.keys() - columns.keys())
@@ -75,7 +75,7 @@ def results_table(stage: str, rows: Iterable[Mapping[str, Any]], defaults: Mappi
     )
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     if value is None or type(value) in (str, int, bool):
         return value
     if hasattr(value, "item"):

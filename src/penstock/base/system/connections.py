@@ -13,13 +13,18 @@ import resource
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from penstock.base.types import Row
 
 MOST_CONNECTIONS = 128
 SPARE_DESCRIPTORS = 64
@@ -64,7 +69,7 @@ class Notices:
             self._said[kind] = now
             self._say(line)
 
-    def of_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def of_loop(self, loop: asyncio.AbstractEventLoop, context: Row) -> None:
         """What the event loop could not do, in one line."""
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in _TOO_MANY_FILES:
@@ -93,7 +98,7 @@ def bound(address: tuple[str, int], remedy: str) -> socket.socket:
     return listening
 
 
-def settings(app: Any, notices: Notices, most: int, *, grace_s: int, log_level: str, **more: Any) -> uvicorn.Config:
+def settings(app: ASGIApp, notices: Notices, most: int, *, grace_s: int, log_level: str, **more: Any) -> uvicorn.Config:
     """A server of `app` with at most so many connections, which says nothing of itself.
 
     Args:   grace_s: the longest delay of its end by unfinished answers. more: of `uvicorn.Config`.

@@ -8,7 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import FunctionType
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 
 T = TypeVar("T")
 Args = ParamSpec("Args")
@@ -39,7 +43,7 @@ class Kept(Generic[T]):
         self._results: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # In another process nothing is kept yet.
         return type(self), (self.most_bytes, self.most)
 
@@ -109,7 +113,7 @@ def kept(most_bytes: int) -> Callable[[Callable[Args, T]], Remembering[Args, T]]
     return lambda function: Remembering(function, most_bytes)
 
 
-def size_of(value: Any) -> int:
+def size_of(value: object) -> int:
     """Bytes that a value takes in memory, estimated: arrays and tables by their buffers, others by their parts.
 
     An object that occurs twice counts once.
@@ -126,9 +130,9 @@ def size_of(value: Any) -> int:
         kind = part.__class__
         if kind in _NUMBERS:  # as `_own_bytes`, of the kinds that most parts have
             total += _NUMBER_BYTES
-        elif kind is str:
+        elif isinstance(part, str):
             total += _OBJECT_BYTES + len(part)
-        elif kind is tuple:
+        elif isinstance(part, tuple):
             total += _OBJECT_BYTES + 8 * len(part)
             waiting += part
         else:
@@ -138,7 +142,7 @@ def size_of(value: Any) -> int:
     return total
 
 
-def _own_bytes(value: Any) -> tuple[int, Iterator[Any]]:
+def _own_bytes(value: object) -> tuple[int, Iterator[object]]:
     """Bytes of a value without its contents, and its contents."""
     if value is None or isinstance(value, _SHARED):
         return 0, iter(())
@@ -157,9 +161,9 @@ def _own_bytes(value: Any) -> tuple[int, Iterator[Any]]:
         return value.num_bytes, iter(())
     if is_dataclass(value):
         return _OBJECT_BYTES, (getattr(value, name) for name in _fields_of(value.__class__))
-    return _OBJECT_BYTES, iter(cast(Mapping[str, Any], getattr(value, "__dict__", {})).values())
+    return _OBJECT_BYTES, iter(getattr(value, "__dict__", {}).values())
 
 
 @functools.cache
-def _fields_of(cls: Any) -> tuple[str, ...]:
+def _fields_of(cls: type[DataclassInstance]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(cls))

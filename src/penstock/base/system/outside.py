@@ -138,7 +138,7 @@ def lines_of(path: Path, error: Callable[[str], PenstockError]) -> Iterator[str]
                 raise error(f"{path}, line {number}: {cause}") from cause
 
 
-def json_of(text: bytes | str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+def json_of(text: bytes | str, pairs: Callable[[list[tuple[str, Any]]], object] | None = None) -> Any:
     """The value of a JSON text.
 
     Args:   pairs: makes an object of its names and values, instead of `dict`.
@@ -156,7 +156,7 @@ def json_of(text: bytes | str, pairs: Callable[[list[tuple[str, Any]]], Any] | N
     return value
 
 
-def check_depth(value: Any) -> None:
+def check_depth(value: object) -> None:
     """Raises: ValueError: tables and lists are nested deeper than `DEEPEST`."""
     level = [value]
     for _ in range(DEEPEST + 1):

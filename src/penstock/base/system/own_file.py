@@ -20,11 +20,12 @@ from contextlib import contextmanager
 from importlib import util
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TextIO, cast
+from typing import TextIO, TypeVar, cast
 
 from penstock.base.system.turns import Mark, await_turn, this_thread
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 
+Made = TypeVar("Made")
 SUFFIX = ".py"
 _PREFIX = "penstock_own_"
 """Of the names under which the files' modules are known here."""
@@ -159,7 +160,7 @@ def executed(path: Path, name: str, text: str | None = None) -> ModuleType:
     return module
 
 
-def takes(function: Callable[..., Any], count: int) -> bool:
+def takes(function: Callable[..., object], count: int) -> bool:
     """Whether a function can be called with so many arguments."""
     try:
         inspect.signature(function).bind(*range(count))
@@ -168,11 +169,11 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def watched(function: Callable[..., Any], path: Path, name: str, what: str) -> Callable[..., Any]:
+def watched(function: Callable[..., Made], path: Path, name: str, what: str) -> Callable[..., Made]:
     """The function, whose own faults are errors of the file with their line."""
 
     @functools.wraps(function)
-    def with_blame(*args: Any) -> Any:
+    def with_blame(*args: object) -> Made:
         with blamed(path, name, f"in {what}"):
             return function(*args)
 
@@ -215,7 +216,7 @@ class _Stderr:
     def __init__(self) -> None:
         self.before, self.is_over = sys.stdout, False
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.before if self.is_over else sys.stderr, name)
 
 
@@ -272,7 +273,7 @@ def line_of(error: BaseException, path: Path, name: str) -> str:
     return f"{name}, line {lines[-1]}" if lines else name
 
 
-def fault(function: Callable[..., Any], name: str, what: str) -> UsageError:
+def fault(function: Callable[..., object], name: str, what: str) -> UsageError:
     """The error of a function of a file that returned something wrong, with the line at which it begins."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     at = name if code is None else f"{name}, line {code.co_firstlineno}"

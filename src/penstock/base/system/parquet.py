@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +69,7 @@ def read_table(path: Path, bounds: Bounds) -> pa.Table:
             _try_apart(path, names, decoded_bytes, bounds)
         # Texts stay numbers and a dictionary until it is known how long they are together.
         texts = [name for name in names if _is_text(bounds.schema.field(name).type)]
-        table = _read(path, names, metadata=footer, read_dictionary=texts)
+        table = _read(path, names, footer, texts)
         table.validate(full=True)
     except pa.ArrowMemoryError as error:  # of a class of its own: the file is not damaged
         raise MemoryError(str(error)) from error
@@ -83,16 +82,16 @@ def read_table(path: Path, bounds: Bounds) -> pa.Table:
     return conformed(path, table, bounds)
 
 
-def _read(path: Path, columns: Sequence[str], **options: Any) -> pa.Table:
-    """The columns of a file, its pages held against their checksums.
+def _read(path: Path, columns: Sequence[str], footer: pq.FileMetaData, texts: Sequence[str]) -> pa.Table:
+    """The columns of a file, `texts` as dictionaries, its pages held against their checksums.
 
     If the address space is small, the caller's thread reads alone: Arrow waits for ever for threads that it cannot
     start, or ends the process. The file is Arrow's own: one of Python's is let go by an Arrow thread, and such a thread
     ends a process that is about to exit.
     """
     threads = not address_space_is_small()
-    checked = {"page_checksum_verification": True, "pre_buffer": threads, **options}
-    with pa.OSFile(os.fsencode(path)) as raw, pq.ParquetFile(raw, **checked) as file:
+    options = {"metadata": footer, "read_dictionary": texts, "page_checksum_verification": True, "pre_buffer": threads}
+    with pa.OSFile(os.fsencode(path)) as raw, pq.ParquetFile(raw, **options) as file:
         return file.read(columns=columns, use_threads=threads)
 
 
@@ -129,13 +128,13 @@ def _try_apart(path: Path, columns: Sequence[str], decoded_bytes: int, bounds: B
     raise bounds.error(f"{path} is damaged: the process that decoded it {how}; {bounds.remedy}")
 
 
-def write_table(table: pa.Table, path: Path, **options: Any) -> None:
+def write_table(table: pa.Table, path: Path, **options: str | bool) -> None:
     """Write a file with a seal, in place. `options` go to `pyarrow.parquet.ParquetWriter`. Raises: OSError."""
     with open_writer(path, table.schema, **options) as writer:
         writer.write_table(table)
 
 
-def store_table(table: pa.Table, path: Path, **options: Any) -> None:
+def store_table(table: pa.Table, path: Path, **options: str | bool) -> None:
     """Write a file with a seal, which replaces another when it is whole.
 
     Raises: FileError: the disk is full, the folder not writable.
@@ -144,7 +143,7 @@ def store_table(table: pa.Table, path: Path, **options: Any) -> None:
 
 
 @contextmanager
-def open_writer(path: Path, schema: pa.Schema, **options: Any) -> Iterator[pq.ParquetWriter]:
+def open_writer(path: Path, schema: pa.Schema, **options: str | bool) -> Iterator[pq.ParquetWriter]:
     """Write a file in parts; it is sealed at the end. Raises: OSError."""
     with path.open("wb") as file, pq.ParquetWriter(file, schema, **options) as writer:
         yield writer
@@ -224,7 +223,7 @@ def _check_footer(path: Path, footer: pq.FileMetaData, names: Sequence[str], bou
 
     Raises: `bounds.error`: more values or bytes than the bounds, or texts of unknown length.
     """
-    chunks: list[Any] = [
+    chunks: list[pq.ColumnChunkMetaData] = [
         column
         for group in (footer.row_group(i) for i in range(footer.num_row_groups))
         for column in (group.column(i) for i in range(footer.num_columns))

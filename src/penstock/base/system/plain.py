@@ -10,12 +10,12 @@ from typing import Any
 _AS_THEY_ARE = {str, int, bool, type(None)}
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """`value` as JSON has it: numpy's numbers unwrapped, enums by value, paths as text, NaN and infinity as `None`."""
     kind = type(value)
     if kind in _AS_THEY_ARE:
         return value
-    if kind is dict:
+    if isinstance(value, dict):
         return {str(key): plain(inner) for key, inner in value.items()}
     if hasattr(value, "tolist"):
         value = value.tolist()

@@ -11,12 +11,15 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from penstock.base.system import outside
 from penstock.errors import MachineError, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from penstock.base.types import Row, RowView
 
 if sys.version_info >= (3, 11):
     from tomllib import TOMLDecodeError, loads
@@ -41,7 +44,7 @@ class Strict(BaseModel):
 
 def table(
     written: Path | bytes | str, where: str, what: str, error: type[UsageError] = UsageError, *, missing: str = ""
-) -> dict[str, Any]:
+) -> Row:
     """The table in a TOML file, or in its content.
 
     Args:   where: the file in messages; what: its kind, "a machine file"; missing: the remedy for a missing file.
@@ -77,12 +80,12 @@ def table(
     return read
 
 
-def packaged(package: str, name: str) -> dict[str, Any]:
+def packaged(package: str, name: str) -> Row:
     """The table in a file that comes with penstock, in the folder of a package."""
     return loads(resources.files(package).joinpath(name).read_text(encoding="utf-8"))
 
 
-def _numbers(value: Any, path: str = "") -> Iterator[tuple[str, int | float]]:
+def _numbers(value: object, path: str = "") -> Iterator[tuple[str, int | float]]:
     """The numbers that nothing takes, each with its place, `levels[1].capacity`."""
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -98,7 +101,7 @@ def _numbers(value: Any, path: str = "") -> Iterator[tuple[str, int | float]]:
 
 def checked(
     model: type[Model],
-    written: Mapping[str, Any] | Path,
+    written: RowView | Path,
     where: str,
     what: str = "this file",
     error: type[UsageError] = UsageError,
@@ -121,7 +124,7 @@ def checked(
 def explained(
     cause: ValidationError,
     model: type[BaseModel],
-    record: Any,
+    record: object,
     where: str,
     error: type[UsageError],
     *,
@@ -157,7 +160,7 @@ def explained(
 
 
 def _place(
-    model: type[BaseModel], record: Any, location: Iterable[int | str]
+    model: type[BaseModel], record: object, location: Iterable[int | str]
 ) -> tuple[str, str, list[type[BaseModel]]]:
     """The place of a problem, `levels[1].` and `capacity`; and the possible models of the innermost table."""
     inside, last, models, inner = "", "", [model], [model]
@@ -175,7 +178,7 @@ def _place(
     return inside, last, models
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
     """The models inside the type of a field."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
@@ -183,7 +186,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(part)
 
 
-def _remedy(name: str, annotation: Any) -> str:
+def _remedy(name: str, annotation: object) -> str:
     """What to write for a field of this type, if that can be said."""
     model = next(_models(annotation), None)
     if model is None:

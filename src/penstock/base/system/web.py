@@ -19,11 +19,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from penstock.base.system.files import UnfinishedFile, os_errors
 from penstock.errors import PenstockError, UsageError
+
+if TYPE_CHECKING:
+    from penstock.base.types import Row, RowView
 
 TOKEN_VARIABLE = "PENSTOCK_TOKEN"
 PIECE_BYTES = 4 << 20
@@ -48,7 +51,7 @@ class ServiceError(PenstockError):
 class ServiceRefused(ServiceError):
     """The service answered with a problem. `status` is of HTTP, `problem` its description (RFC 9457)."""
 
-    def __init__(self, message: str, status: int, problem: Mapping[str, Any], retry_after_s: float | None) -> None:
+    def __init__(self, message: str, status: int, problem: RowView, retry_after_s: float | None) -> None:
         super().__init__(message)
         self.status, self.problem = status, problem
         self.passing, self.retry_after_s = status in _PASSING, retry_after_s
@@ -127,7 +130,7 @@ class Answer:
     """Status and JSON content of an answer."""
 
     status: int
-    content: dict[str, Any]
+    content: Row
 
 
 class Web:
@@ -285,7 +288,7 @@ class Web:
         why = self._hidden(why) or type(error).__name__
         return ServiceUnreachable(f"{self.url} does not answer ({why}): is it running, and is the address right?")
 
-    def _object(self, response: http.client.HTTPResponse) -> dict[str, Any]:
+    def _object(self, response: http.client.HTTPResponse) -> Row:
         """The JSON object of an answer; an empty one of an answer without content."""
         parts: list[bytes] = []
         room = _MOST_ANSWER_BYTES

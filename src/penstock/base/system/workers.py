@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -78,7 +79,7 @@ class Workers(Generic[Task]):
     Args:   most: processes; they are started as tasks come. begin: called in each one first, with `arguments`.
     """
 
-    def __init__(self, most: int, begin: Callable[..., object] | None = None, *arguments: Any) -> None:
+    def __init__(self, most: int, begin: Callable[..., object] | None = None, *arguments: object) -> None:
         self._most, self._begin = most, [] if begin is None else [(begin, arguments)]
         self._idle: list[_Worker] = []
         self._at_work: dict[_Worker, Task] = {}
@@ -93,7 +94,7 @@ class Workers(Generic[Task]):
         """Whether a task is under way."""
         return bool(self._at_work)
 
-    def give(self, task: Task, function: Callable[..., object], *arguments: Any) -> None:
+    def give(self, task: Task, function: Callable[..., object], *arguments: object) -> None:
         """Let a worker call `function`, which a module holds; `task` names the result. There must be room.
 
         Raises: OSError: the system starts no further process.
@@ -210,7 +211,7 @@ def end_with_parent() -> None:
         threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
 
 
-def _end_after(parent: Any) -> None:
+def _end_after(parent: BaseProcess) -> None:
     parent.join()
     os._exit(1)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from penstock.base.runs.folder import RunFolder
 from penstock.base.runs.record import DamagedRun
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row
 from penstock.lab.analysis import AnalysisRequest, analyze, describe, headline
 from penstock.lab.reports.build import build_report
 from penstock.runtime.native.client import require_library
@@ -17,7 +17,7 @@ from penstock.scheme.traces.io import read_trace
 
 def analyzed(
     request: AnalysisRequest, command: str, output: Path | None, *, force: bool, quiet: bool, tell: Callable[..., None]
-) -> dict[str, Any]:
+) -> Row:
     """Analyze, resume an interrupted run, or read a complete one back; with the report.
 
     Args:   command: stored with the run; output: its folder (default: an unfinished one of the same request, or a new
@@ -47,7 +47,7 @@ def analyzed(
     return numbers
 
 
-def _kept(run: RunFolder, *, quiet: bool, tell: Callable[..., None]) -> dict[str, Any]:
+def _kept(run: RunFolder, *, quiet: bool, tell: Callable[..., None]) -> Row:
     """The numbers of a complete run."""
     if not run.has_stage("measured"):
         raise DamagedRun(

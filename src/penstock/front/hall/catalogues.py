@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import Rows, RowView
 from penstock.errors import UsageError
 from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.programs import Program, set_of, trace_of
-from penstock.front.hall.result import Row, Table
+from penstock.front.hall.result import Table
 from penstock.lab.simulation.names import one_of
 from penstock.program import workloads
 from penstock.scheme.machines import (
@@ -35,7 +35,7 @@ from penstock.scheme.traces import is_trace_file
 class Sizes(Table):
     """Bytes of keys and data of a parameter set. Rows: by the number of limbs that are left."""
 
-    report: Mapping[str, Any]
+    report: RowView
     """All numbers, as docs/guides/parameters.md describes them; `exactness` says which are estimated."""
 
     @property
@@ -153,7 +153,7 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _machines() -> list[Row]:
+def _machines() -> Rows:
     return [
         {
             "name": machine.name, "description": machine.title, "native_params": machine.native_params,
@@ -163,7 +163,7 @@ def _machines() -> list[Row]:
     ]  # fmt: skip
 
 
-def _tiers() -> list[Row]:
+def _tiers() -> Rows:
     return [
         {
             "name": tier.name, "description": tier.title, "bandwidth_bytes_per_s": tier.bandwidth_bytes_per_s,
@@ -173,15 +173,15 @@ def _tiers() -> list[Row]:
     ]  # fmt: skip
 
 
-def _networks() -> list[Row]:
+def _networks() -> Rows:
     return [{"name": network.name, "description": network.title} for network in map(load_network, network_names())]
 
 
-def _drives() -> list[Row]:
+def _drives() -> Rows:
     return [{"name": drive.name, "description": drive.title} for drive in map(load_drive, drive_names())]
 
 
-def _parameters() -> list[Row]:
+def _parameters() -> Rows:
     rows = []
     for params in map(sets.get, sets.names()):
         row = sets.set_row(params)
@@ -190,7 +190,7 @@ def _parameters() -> list[Row]:
     return rows
 
 
-def _workloads() -> list[Row]:
+def _workloads() -> Rows:
     return [
         {
             "name": workload.NAME, "description": workload.DESCRIPTION, "sizes": ", ".join(workload.SIZES),
@@ -200,17 +200,17 @@ def _workloads() -> list[Row]:
     ]  # fmt: skip
 
 
-def _policies() -> list[Row]:
+def _policies() -> Rows:
     return [{"name": name, "description": policy.summary} for name, policy in POLICIES.items()]
 
 
-def _readings() -> list[Row]:
+def _readings() -> Rows:
     from penstock.program.running.readings import READINGS
 
     return [{"name": name, "description": reading.meaning} for name, reading in READINGS.items()]
 
 
-KINDS: Mapping[str, Callable[[], list[Row]]] = {
+KINDS: Mapping[str, Callable[[], Rows]] = {
     "machines": _machines, "tiers": _tiers, "networks": _networks, "drives": _drives, "parameters": _parameters,
     "workloads": _workloads, "policies": _policies, "readings": _readings,
 }  # fmt: skip

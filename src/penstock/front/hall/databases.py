@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from penstock.base.types import Row, RowView
 from penstock.base.units import format_seconds
 from penstock.errors import UsageError
 from penstock.lab.prediction.database import Simulated, simulate
@@ -92,7 +92,7 @@ def queried(
     cached: bool,
     client_library: str | None,
     on_entry: Callable[[int, int], None],
-) -> tuple[dict[str, Any], list[str], bool | None]:
+) -> tuple[Row, list[str], bool | None]:
     """Answer a query by reading a database once; with a machine and a disk also simulate it.
 
     Args:   given: names of the options that somebody stated; others as of `penstock database query`.
@@ -143,9 +143,7 @@ def queried(
     return result, notes, right
 
 
-def _row(
-    database: Database, reply: Answer, shown: Mapping[str, Any], right: bool | None, reading: str, threads: int
-) -> dict[str, Any]:
+def _row(database: Database, reply: Answer, shown: RowView, right: bool | None, reading: str, threads: int) -> Row:
     """A database, the answer of a query as it is shown, and its measured times."""
     of, stream = database.description, reply.stream
     return {
@@ -160,7 +158,7 @@ def _row(
     }  # fmt: skip
 
 
-def _of_memory(reply: Answer) -> dict[str, Any]:
+def _of_memory(reply: Answer) -> Row:
     """The plan of a budget, and the measured bytes."""
     if reply.scan_plan is None or reply.traffic is None:
         return {}
@@ -178,7 +176,7 @@ def _of_memory(reply: Answer) -> dict[str, Any]:
     }
 
 
-def disturbed(result: dict[str, Any]) -> list[str]:
+def disturbed(result: Row) -> list[str]:
     """A note where the computing thread was kept from the processor: wall times then say little."""
     busy = result["wall_s"] - result["wait_s"]
     if result["own_cpu_s"] >= _UNDISTURBED * busy:
@@ -197,7 +195,7 @@ def _generated(database: Database) -> Generated | None:
     return Generated(of.kind, of.records, of.features if of.kind == SSC else of.record_bytes, int(of.source["seed"]))
 
 
-def _shown(kind: str, question: Question, reply: Answer, top: int) -> dict[str, Any]:
+def _shown(kind: str, question: Question, reply: Answer, top: int) -> Row:
     if kind == PIR:
         return {
             "indices": [int(i) for i in question],
@@ -236,7 +234,7 @@ def _is_right(database: Database, content: Generated, question: Question, reply:
 _PART = 1 << 14
 
 
-def _beside(simulated: Simulated, result: Mapping[str, Any]) -> dict[str, Any]:
+def _beside(simulated: Simulated, result: RowView) -> Row:
     """The columns of the simulation of a query that was measured."""
     return {
         "simulated_s": simulated.total_s,

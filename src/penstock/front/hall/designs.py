@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row, RowView
 from penstock.base.units import (
     BYTE_UNITS,
     MM2_UNITS,
@@ -33,7 +33,7 @@ from penstock.scheme.params import catalogue
 
 
 def designs(
-    workload: str, options: Mapping[str, Any], progress: Progress
+    workload: str, options: RowView, progress: Progress
 ) -> tuple[UnitAccelerator, Sequence[DriveRates], list[Budget], DesignSpace]:
     """Explore the designs that options name.
 
@@ -53,24 +53,24 @@ def designs(
         database_bytes=None if options["database"] is None else parse_bytes(options["database"], "--database"),
     )
     baseline = Baseline(machine=load_machine(options["machine"]), policy=HOST_POLICIES[options["policy"]])
-    how: dict[str, Any] = {"batch": options["batch"], "inside": _inside(options)}
+    how: Row = {"batch": options["batch"], "inside": _inside(options)}
     with progress.stage("designs", axes.num_points) as stage:
         space = explore(query, axes, accelerator, baseline, progress=stage.advance, **how)
     return accelerator, axes.drives, budgets, space
 
 
-def played(space: DesignSpace, row: dict[str, Any], accelerator: UnitAccelerator, options: Mapping[str, Any]) -> float:
+def played(space: DesignSpace, row: Row, accelerator: UnitAccelerator, options: RowView) -> float:
     """Seconds of a query that the event engine makes of a design, a row of the space."""
     drives = {drive.name: drive for drive in map(load_drive, dict.fromkeys(options["drives"]))}
     inside = _inside(options)
     return played_design(space.query, drives[row["drive"]], accelerator, row, batch=space.batch, inside=inside).query_s
 
 
-def _inside(options: Mapping[str, Any]) -> Inside:
+def _inside(options: RowView) -> Inside:
     return Inside(contention=Contention(options["contention"]), multiplicity=Multiplicity(options["power"]))
 
 
-def _axes(options: Mapping[str, Any]) -> Axes:
+def _axes(options: RowView) -> Axes:
     drives = [drive_rates(name) for name in dict.fromkeys(options["drives"])]
     return with_axes(
         default_axes(drives),
@@ -83,7 +83,7 @@ def _axes(options: Mapping[str, Any]) -> Axes:
     )
 
 
-def _budgets(options: Mapping[str, Any], accelerator: UnitAccelerator) -> list[Budget]:
+def _budgets(options: RowView, accelerator: UnitAccelerator) -> list[Budget]:
     """That of power first."""
     units = {
         "--max-power": ("watts", WATT_UNITS, "W", 1.0), "--max-area": ("area_mm2", MM2_UNITS, "mm2", 1.0),

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from penstock.base.types import Row, Rows
 from penstock.base.units import parse_percent, parse_seconds
 from penstock.errors import PenstockError, UnknownName, UsageError
 from penstock.front.hall.arguments import names_arguments
@@ -172,7 +173,7 @@ def session_of(threads: Sequence[int] | None, store: Path | None, reading: str |
     return Session(threads=tuple(counts), store=store or default_store(), reading=reading or DEFAULT_READING)
 
 
-def step_row(step: Step, outlook: Outlook) -> dict[str, Any]:
+def step_row(step: Step, outlook: Outlook) -> Row:
     """A visit of a plan as a row."""
     points = [outlook.candidates.points[number] for number in step.choice.at]
     return {
@@ -183,7 +184,7 @@ def step_row(step: Step, outlook: Outlook) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def experiment_of(report: Report, measurements: Sequence[Measurement], machine: Machine) -> dict[str, Any]:
+def experiment_of(report: Report, measurements: Sequence[Measurement], machine: Machine) -> Row:
     """The error that a measurement expected, and the programs that checked it."""
     rows = checked(measurements, machine)
     errors = [abs(row["error"]) for row in rows]
@@ -197,7 +198,7 @@ def experiment_of(report: Report, measurements: Sequence[Measurement], machine: 
     }  # fmt: skip
 
 
-def checked(measurements: Sequence[Measurement], machine: Machine) -> list[dict[str, Any]]:
+def checked(measurements: Sequence[Measurement], machine: Machine) -> Rows:
     """One row a program: measured and predicted seconds of a whole run, and the error of the prediction.
 
     Programs whose whole run the machine cannot predict are left out.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from penstock.base.runs.folder import RunFolder
 from penstock.base.runs.record import DamagedRun
+from penstock.base.types import Row, RowView
 from penstock.errors import UsageError
 from penstock.front.hall.programs import set_of
 from penstock.front.hall.running import Ran, checked_numbers
@@ -24,9 +23,7 @@ MEASURED = "measured"
 _AGAIN = "run the same command again with --force, or name another folder"
 
 
-def config_of(
-    program: str, params: object, size: str | None, reading: str, command: str, options: Mapping[str, Any]
-) -> dict[str, Any]:
+def config_of(program: str, params: object, size: str | None, reading: str, command: str, options: RowView) -> Row:
     """The resolved configuration of a run, as its folder stores it.
 
     Raises: UnknownName; UsageError: as `penstock.program.running.reading.resolve`.
@@ -47,13 +44,13 @@ def config_of(
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Path):
         return str(value.resolve())
     return list(value) if isinstance(value, tuple) else value
 
 
-def keep(folder: RunFolder, ran: Ran) -> dict[str, Any]:
+def keep(folder: RunFolder, ran: Ran) -> Row:
     """Store a run in its folder, with its report, and end it. The numbers that `penstock run` prints, and the paths.
 
     Raises: FileError: the disk.
@@ -81,7 +78,7 @@ def keep(folder: RunFolder, ran: Ran) -> dict[str, Any]:
     return kept_numbers(folder)
 
 
-def kept_numbers(folder: RunFolder) -> dict[str, Any]:
+def kept_numbers(folder: RunFolder) -> Row:
     """The numbers of a run that its folder holds, and where it lies.
 
     Raises: DamagedRun: they are gone.
@@ -105,7 +102,7 @@ class Keeper:
         path: Path,
         command: str,
         program: str,
-        options: Mapping[str, Any],
+        options: RowView,
         *,
         params: object,
         size: str | None,
@@ -118,7 +115,7 @@ class Keeper:
         if path.exists():
             self._opened = RunFolder.open_or_resume(path, self._config, force=force)
 
-    def done_before(self, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    def done_before(self, wanted: RowView) -> Row | None:
         """The numbers of this run where its folder is complete; `None`: it has to run.
 
         Args:   wanted: option -> its file, which a run would write.
@@ -134,7 +131,7 @@ class Keeper:
             )
         return kept_numbers(self._opened)
 
-    def keep(self, ran: Ran) -> dict[str, Any]:
+    def keep(self, ran: Ran) -> Row:
         """Store a run. Returns: the numbers to print."""
         folder = self._opened or RunFolder.open_or_resume(self._path, self._config, force=self._force)
         with folder:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.base.system.palette import COLOURS, GRID, MARKERS, tier_colours
+from penstock.base.types import Row
 from penstock.base.units import format_named, unit_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LOGARITHMIC = 20.0
 """Values that reach over more than this factor are drawn on a logarithmic axis."""
@@ -17,7 +21,7 @@ SLANTED = 8
 """Characters from which names below the bars are slanted."""
 
 
-def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: Sequence[str], ax: Any) -> Any:
+def draw(rows: Sequence[Row], x: str, y: str, by: str | None, apart: Sequence[str], ax: Axes | None) -> Axes:
     """`y` over `x` on matplotlib axes: lines where `x` is a number that several rows of a series have, bars elsewhere.
 
     Args:   by: the column of the series; apart: without `by`, the columns whose values together name it.
@@ -26,7 +30,7 @@ def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: 
         from matplotlib import pyplot
 
         _, ax = pyplot.subplots(figsize=(7.2, 4.0), layout="constrained")
-    series: dict[str, list[tuple[Any, float]]] = {}
+    series: dict[str, list[tuple[object, float]]] = {}
     gone: dict[str, None] = {}
     for row in rows:
         name = (
@@ -39,12 +43,13 @@ def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: 
     paint = [COLOURS[i % len(COLOURS)] for i in range(len(series))]
     if by == "tier":
         paint = [COLOURS[index] for index in tier_colours(series).values()]
-    numbers = all(isinstance(value, int | float) for points in series.values() for value, _ in points)
-    if numbers and any(len(points) > 1 for points in series.values()):
+    across = [value for points in series.values() for value, _ in points]
+    numbers = [value for value in across if isinstance(value, int | float)]
+    if len(numbers) == len(across) and any(len(points) > 1 for points in series.values()):
         for i, (name, points) in enumerate(series.items()):
-            style = {"color": paint[i], "marker": MARKERS[i % len(MARKERS)]}
-            ax.plot(*zip(*sorted(points), strict=True), label=name, **style)
-        _logarithmic(ax.set_xscale, [value for points in series.values() for value, _ in points])
+            mark = MARKERS[i % len(MARKERS)]
+            ax.plot(*zip(*sorted(points), strict=True), label=name, color=paint[i], marker=mark)
+        _logarithmic(ax.set_xscale, numbers)
     else:
         _bars(ax, series, paint)
     ax.set_xlabel("\n".join([_axis(x), *_not_drawn(y, list(gone))]))
@@ -61,7 +66,7 @@ def draw(rows: Sequence[dict[str, Any]], x: str, y: str, by: str | None, apart: 
     return ax
 
 
-def _bars(ax: Any, series: dict[str, list[tuple[Any, float]]], paint: Sequence[str]) -> None:
+def _bars(ax: Axes, series: dict[str, list[tuple[object, float]]], paint: Sequence[str]) -> None:
     places = list(dict.fromkeys(_name(value) for points in series.values() for value, _ in points))
     width = 0.8 / max(1, len(series))
     for i, (name, points) in enumerate(series.items()):
@@ -71,7 +76,7 @@ def _bars(ax: Any, series: dict[str, list[tuple[Any, float]]], paint: Sequence[s
     ax.set_xticks(range(len(places)), places, rotation=30 if slanted else 0, ha="right" if slanted else "center")
 
 
-def _logarithmic(scale: Any, values: Sequence[float]) -> bool:
+def _logarithmic(scale: Callable[[str], object], values: Sequence[float]) -> bool:
     wide = bool(values) and min(values) > 0 and max(values) > LOGARITHMIC * min(values)
     if wide:
         scale("log")
@@ -96,5 +101,5 @@ def _not_drawn(y: str, gone: Sequence[str]) -> list[str]:
     return [f"not drawn, as no {_axis(y).split(' (')[0]} is known: {'; '.join([*gone[:MOST_NAMED], *more])}"]
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

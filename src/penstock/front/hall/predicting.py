@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from penstock.base.system.files import check_target, write_atomic
+from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError, UsageError
 from penstock.front.hall.advising import Advised, advised_as
 from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.programs import Program, at_home, name_of, set_of, trace_of
-from penstock.front.hall.result import Result, Row, Table, listed, varying
+from penstock.front.hall.result import Result, Table, listed, varying
 from penstock.lab.advice.predicted import Predicts, advise
 from penstock.lab.prediction.precision import DRAWS, Precision, ProgramAtSet, measure_precision, predict_precision
 from penstock.lab.prediction.prediction import Prediction
@@ -156,7 +157,7 @@ class Suggested(Table):
 
 @names_arguments
 def predict(
-    program: Program | Any,
+    program: Program | object,
     machine: str | Path | Machine,
     *,
     params: str | Path | CkksParameters | None = None,
@@ -253,7 +254,7 @@ def predicted_as(prediction: Prediction, title: str, params: CkksParameters, mac
 
 @names_arguments
 def what_if(
-    program: Program | Any,
+    program: Program | object,
     machine: str | Path | Machine | Sequence[str | Path | Machine],
     *,
     params: str | Path | CkksParameters | None = None,
@@ -334,7 +335,7 @@ def precision(
     tried = [varied(checked, scale_bits=bits) for bits in listed(scale_bits)] or [checked]
     noise = {"queries": queries, "statistical_bits": statistical_bits} if shared else {}
     predicted: Callable[..., Precision | Shared] = predict_shared if shared else predict_precision
-    rows: list[Row] = []
+    rows: Rows = []
     refused: dict[int, PenstockError] = {}
     total = len(tried) * (draws + measure)
     for index, params in enumerate(tried):
@@ -440,7 +441,7 @@ def suggest(
 
 
 def _to_suggest(
-    program: Any,
+    program: object,
     params: str | Path | CkksParameters | None,
     size: str | None,
     machine: Machine,
@@ -474,7 +475,7 @@ def _to_suggest(
 
 
 def counted_of(
-    program: Any,
+    program: object,
     params: str | Path | CkksParameters | None,
     size: str | None,
     spelled: Callable[[str], str] = str,

@@ -11,6 +11,7 @@ from penstock.base.runs.folder import DifferentRun, RunFolder
 from penstock.base.system.files import check_target, write_atomic
 from penstock.base.system.plain import plain
 from penstock.base.system.temporary import temporary_folder
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.lab.measure.events import DEFAULT_EVENTS, EventRow, parse_events
 from penstock.lab.measure.flamegraph import flame_graph
@@ -35,7 +36,7 @@ def profiled(
     force: bool,
     on_part: Callable[[str], None],
     **asked: Any,
-) -> tuple[Profile, dict[str, Any]]:
+) -> tuple[Profile, Row]:
     """Profile a program, write the files, and keep the run where a folder is named.
 
     Args:   events: to count besides the usual ones, or alone with `only_events`; output: run folder; on_part(name):
@@ -74,7 +75,7 @@ def profiled(
     return profile_found, result
 
 
-def _config(request: Request, workload: str, params: str) -> dict[str, Any]:
+def _config(request: Request, workload: str, params: str) -> Row:
     """What tells one profile from another."""
     kept = ("size", "threads", "seed", "exact", "frequency_hz", "call_graph", "callgrind", "idle_s", "overhead")
     asked = {name: getattr(request, name) for name in kept}
@@ -89,7 +90,7 @@ def _events(text: str | None, *, only: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(() if only else DEFAULT_EVENTS), *asked]))
 
 
-def _folder(path: Path, config: dict[str, Any], force: bool) -> RunFolder:
+def _folder(path: Path, config: Row, force: bool) -> RunFolder:
     """The run's folder: new, or an unfinished one of the same configuration, started over."""
     run = RunFolder.open_or_resume(path, config, force=force)
     if run.complete:
@@ -124,7 +125,7 @@ def _write_stacks(profiled: Profile, files: dict[str, Path | None], title: str, 
 
 def _result(
     profiled: Profile, workload: str, size: str, params: str, threads: int | None, written: dict[str, str]
-) -> dict[str, Any]:
+) -> Row:
     sampled_s = sum(profiled.seconds_by_operation.values())
     return {
         "workload": workload, "size": size, "params": params, "threads": threads, "region": "server-side operations",
@@ -155,7 +156,7 @@ def _result(
     }  # fmt: skip
 
 
-def _write_run(run: RunFolder, profiled: Profile, result: dict[str, Any]) -> None:
+def _write_run(run: RunFolder, profiled: Profile, result: Row) -> None:
     def note(row: EventRow) -> str | None:
         parts = [f"{row.status}: {row.reason}" if row.reason else "", row.note]
         return "; ".join(text for text in parts if text) or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -75,7 +75,7 @@ Program = str | Path | Trace | Traced
 
 @names_arguments
 def trace(
-    program: Program | Any,
+    program: Program | object,
     params: str | Path | CkksParameters | None = None,
     *,
     size: str | None = None,
@@ -117,13 +117,13 @@ def trace(
     )
 
 
-def _is_traced_here(program: Any) -> bool:
+def _is_traced_here(program: object) -> bool:
     """Whether a program is a workload or a file of one, and no trace."""
     return isinstance(program, str | Path) and not is_trace_file(str(program))
 
 
 def trace_of(
-    program: Any,
+    program: object,
     params: str | Path | CkksParameters | None,
     size: str | None,
     seed: int = 0,
@@ -167,12 +167,12 @@ class Home(NamedTuple):
 
 
 def homes(
-    program: Any,
+    program: object,
     params: str | Path | CkksParameters | None,
     size: str | None,
     seed: int,
     machines: Sequence[Machine],
-    beside: Sequence[Any] = (),
+    beside: Sequence[object] = (),
     spelled: Callable[[str], str] = str,
 ) -> Iterator[Home]:
     """The program on each machine: without `params` each machine has its own set. Equal sets share their traces.
@@ -197,11 +197,11 @@ def homes(
 
 
 def at_home(
-    program: Any,
+    program: object,
     params: str | Path | CkksParameters | None,
     size: str | None,
     machines: Sequence[Machine],
-    beside: Sequence[Any] = (),
+    beside: Sequence[object] = (),
 ) -> tuple[str | Path | CkksParameters | None, str | None]:
     """The set of a program on machines, and a line about it where nobody asked for one.
 
@@ -228,7 +228,7 @@ def set_of(params: object) -> CkksParameters | None:
     return catalogue.get(str(params))
 
 
-def name_of(program: Any, verb: str) -> str:
+def name_of(program: object, verb: str) -> str:
     """The name of a workload or of a Python file, for what reads the program itself.
 
     Raises: UsageError: a trace, which has operations and no values.
@@ -241,7 +241,7 @@ def name_of(program: Any, verb: str) -> str:
     )
 
 
-def _recorded(context: Any) -> Trace:
+def _recorded(context: object) -> Trace:
     """The trace of an OpenFHE context that is recorded."""
     from penstock.program.openfhe.recorder.tap import TAP
 

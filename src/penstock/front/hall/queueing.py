@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from penstock.base.system.progress import Progress
+from penstock.base.types import Row, RowView
 from penstock.errors import PenstockError, UsageError
 from penstock.front.hall.arguments import names_arguments
-from penstock.front.hall.result import Result, Row
+from penstock.front.hall.result import Result
 from penstock.program.workloads import Check
 from penstock.runtime.native.play import ReadRates
 from penstock.service.owners import Owners, PreparedJob
@@ -63,7 +64,7 @@ class Ended:
     ended_s: float
     read_bytes: int
     evictions: int
-    figures: Mapping[str, Any]
+    figures: RowView
     """As of `penstock.service.work.messages.JobFigures`; empty of a job that failed."""
 
     @property
@@ -164,10 +165,12 @@ def _most(needs: Sequence[tuple[str, int]]) -> dict[str, int]:
 class QueueRun:
     """Jobs in their order on one worker of the service, one at a time, until all have ended or Ctrl-C."""
 
-    def __init__(self, settings: WorkerSettings, jobs: Sequence[PreparedJob], on_job: Any = lambda: None) -> None:
+    def __init__(
+        self, settings: WorkerSettings, jobs: Sequence[PreparedJob], on_job: Callable[[], object] = lambda: None
+    ) -> None:
         self.interrupted = False
         self.ended: list[Ended] = []
-        endings: SimpleQueue[tuple[str, str | None, float, dict[str, Any]]] = SimpleQueue()
+        endings: SimpleQueue[tuple[str, str | None, float, Row]] = SimpleQueue()
 
         def tell(job: str, error: str | None) -> None:
             endings.put((job, error, time.monotonic(), pool.snapshot(0)))

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
+from penstock.base.types import Row, Rows
 from penstock.base.units import format_named
 from penstock.errors import CapabilityMissing, UnknownName, UsageError
 from penstock.front.hall import plots
@@ -20,7 +21,10 @@ from penstock.scheme.machines.missing import MISSING
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.unpriced import shown_total
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
 SHOWN_ROWS = 40
 """Rows that a notebook or a prompt shows; `to_pandas` has all."""
 
@@ -60,7 +64,7 @@ class Result:
         """Names of all columns, in order."""
         return tuple(dict.fromkeys(name for row in self.rows for name in row))
 
-    def to_dicts(self) -> list[Row]:
+    def to_dicts(self) -> Rows:
         """Copies of the rows as dictionaries."""
         return [dict(row) for row in self.rows]
 
@@ -70,7 +74,7 @@ class Result:
         arrays = [pa.array([row.get(name) for row in self.rows], self.TYPES.get(name)) for name in names]
         return pa.table(arrays, names=list(names))
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> DataFrame:
         """The rows as a pandas DataFrame, with every column.
 
         Raises: CapabilityMissing: pandas is not installed.
@@ -78,7 +82,9 @@ class Result:
         needs("pandas", "data frames")
         return self.to_arrow().to_pandas()
 
-    def plot(self, y: str | None = None, *, x: str | None = None, by: str | None = None, ax: Any = None) -> Any:
+    def plot(
+        self, y: str | None = None, *, x: str | None = None, by: str | None = None, ax: Axes | None = None
+    ) -> Axes:
         """A picture of the rows, on matplotlib axes, which are returned.
 
         Args:   y, x: columns (default: what the result is about); by: the column whose values get a colour each
@@ -169,12 +175,13 @@ def needs(module: str, what: str) -> ModuleType:
         raise CapabilityMissing(f"{what} need {module}: pip install 'penstock[notebook]', or {module} alone") from error
 
 
-def listed(value: Any) -> list[Any]:
+def listed(value: object) -> list[Any]:
     """One value or several, as a list; `None` is none. Paths become texts."""
     if value is None:
         return []
-    one = isinstance(value, str | Path | Result | Trace | Mapping) or not isinstance(value, Iterable)
-    return [str(entry) if isinstance(entry, Path) else entry for entry in ([value] if one else value)]
+    if isinstance(value, str | Path | Result | Trace | Mapping) or not isinstance(value, Iterable):
+        value = [value]
+    return [str(entry) if isinstance(entry, Path) else entry for entry in value]
 
 
 def varying(rows: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:

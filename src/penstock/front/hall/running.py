@@ -8,17 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
 
+from penstock.base.types import Row, Rows, RowView
 from penstock.base.units import parse_bytes
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
 from penstock.front.hall.advising import Advised, advised_as
 from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.programs import name_of, set_of
-from penstock.front.hall.result import Result, Row
+from penstock.front.hall.result import Result
 from penstock.lab.advice.measured import Measured
 from penstock.lab.simulation.names import one_of
 from penstock.program.running.clear import run_clear
@@ -44,15 +46,15 @@ class Ran(Result):
     size: str
     params: CkksParameters
     reading: str
-    values: Any
+    values: object
     """What the program returned."""
-    clear: Any
+    clear: object
     """What it returned in the clear."""
-    numbers: Mapping[str, Any]
+    numbers: RowView
     """All that was measured, as `penstock run --format json` prints it."""
     check: Check | None = None
     """The comparison of both; `None` in the clear."""
-    outputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: RowView = field(default_factory=dict)
     """The vectors that a package decrypts, by name; `output` is the result of another program."""
     trace: Trace | None = None
     """The recorded operations; `None` where the reading records none."""
@@ -97,8 +99,8 @@ def run(
     reading: str = DEFAULT_READING,
     params: str | Path | CkksParameters | None = None,
     size: str | None = None,
-    data: Any = None,
-    inputs: Mapping[str, Any] | str | Path | Sequence[str] | None = None,
+    data: object = None,
+    inputs: RowView | str | Path | Sequence[str] | None = None,
     seed: int = 0,
     threads: int | None = None,
     key_budget: str | int | None = None,
@@ -128,7 +130,7 @@ def run(
     """
     chosen = READINGS[one_of("reading", reading, RUN_READINGS)]
     name = name_of(program, "run")
-    stated: dict[str, Any] = {
+    stated: Row = {
         "key_budget": key_budget, "keys": keys, "tenant": tenant, "input_budget": input_budget, "memory": memory,
         "client": client, "client_library": client_library,
     }  # fmt: skip
@@ -136,46 +138,44 @@ def run(
     workload, size_name, checked = resolve(name, set_of(params), size)
     sized = workload.SIZES[size_name]
     own_data = data is not None or inputs is not None
-    data = _data_of(name, workload, sized, checked, seed, data, inputs, spelled)
+    given = _data_of(name, workload, sized, checked, seed, data, inputs, spelled)
     started = time.perf_counter()
-    clear = run_clear(name, checked, size_name, seed, data)
-    numbers: dict[str, Any] = {
+    clear = run_clear(name, checked, size_name, seed, given)
+    numbers: Row = {
         "workload": workload.NAME, "size": size_name, "params": checked.name, "security_bits": checked.security_bits,
         "reading": reading, "provenance": "measured", "clear_s": time.perf_counter() - started,
     }  # fmt: skip
     if hasattr(workload, "PACKAGE"):
-        numbers["inputs"] = data.description
+        numbers["inputs"] = given.description
     common = {
         "title": f"{workload.NAME} ({size_name}) at {checked.name}, {reading}", "provenance": "measured",
         "workload": workload.NAME, "size": size_name, "params": checked, "reading": reading, "clear": clear,
     }  # fmt: skip
     if not chosen.keys:
-        returned = clear if reading == "clear" else chosen.read(name, checked, size_name, seed, data, **options)
+        returned = clear if reading == "clear" else chosen.read(name, checked, size_name, seed, given, **options)
         if isinstance(returned, Mapping):  # a reading's own numbers
             numbers |= returned
             return Ran(rows=(), values=returned, numbers=numbers, **common)
-        check: Check = workload.check(clear, returned, data, sized)
+        check: Check = workload.check(clear, returned, given, sized)
         numbers |= {"result_norm": float(np.linalg.norm(returned))}
         numbers |= check.numbers if reading == "clear" else checked_numbers(check)
         ran = Ran(
             rows=(), values=returned, numbers=numbers, check=None if reading == "clear" else check,
             outputs=outputs_of(workload, returned), **common,
         )  # fmt: skip
-        return _held(ran, name, data)
+        return _held(ran, name, given)
     options |= {"threads": threads} | ({} if on_operation is None else {"on_operation": on_operation})
-    done: Run = chosen.read(name, checked, size_name, seed, data, **options)
-    check = workload.check(clear, done.result, data, sized)
+    done: Run = chosen.read(name, checked, size_name, seed, given, **options)
+    check = workload.check(clear, done.result, given, sized)
     ran = Ran(
         rows=tuple(_by_kind(done.trace)), values=done.result, outputs=outputs_of(workload, done.result),
         numbers=numbers | measured_numbers(done, check), check=check, trace=done.trace, **common,
     )  # fmt: skip
     words = {"reading": reading, "params": params, "size": size, "seed": seed, "threads": threads, **stated}
-    return _held(replace(ran, asked=_asked(name, size_name, checked, done, words, own_data=own_data)), name, data)
+    return _held(replace(ran, asked=_asked(name, size_name, checked, done, words, own_data=own_data)), name, given)
 
 
-def _asked(
-    name: str, size: str, params: CkksParameters, done: Run, words: Mapping[str, Any], *, own_data: bool
-) -> Measured:
+def _asked(name: str, size: str, params: CkksParameters, done: Run, words: RowView, *, own_data: bool) -> Measured:
     """A run and its options, in the words of a command."""
     texts = {
         option: value.name if isinstance(value, CkksParameters) else value
@@ -185,7 +185,7 @@ def _asked(
     return Measured(program=name, size=size, params=params, done=done, words=texts, named=not own_data)
 
 
-def _held(ran: Ran, name: str, data: Any) -> Ran:
+def _held(ran: Ran, name: str, data: object) -> Ran:
     """The run. Raises: RunDiffers."""
     if ran.check is not None and not ran.passed:
         keys = READINGS[ran.reading].keys
@@ -194,7 +194,7 @@ def _held(ran: Ran, name: str, data: Any) -> Ran:
     return ran
 
 
-def _outgrown(ran: Ran, name: str, data: Any) -> str:
+def _outgrown(ran: Ran, name: str, data: object) -> str:
     """The cause of a difference, where the noisy reading knows it: values that outgrew the modulus, or drowned."""
     try:
         READINGS["noisy"].read(name, ran.params, ran.size, 0, data)
@@ -205,12 +205,12 @@ def _outgrown(ran: Ran, name: str, data: Any) -> str:
 
 def _data_of(
     name: str,
-    workload: Any,
-    size: Any,
+    workload: ModuleType,
+    size: object,
     params: CkksParameters,
     seed: int,
-    data: Any,
-    inputs: Mapping[str, Any] | str | Path | Sequence[str] | None,
+    data: object,
+    inputs: RowView | str | Path | Sequence[str] | None,
     spelled: Callable[[str], str],
 ) -> Any:
     """The given data of a run, else the workload's own."""
@@ -230,15 +230,15 @@ def _data_of(
     return data
 
 
-def outputs_of(workload: Any, values: Any) -> dict[str, Any]:
+def outputs_of(workload: ModuleType, values: object) -> Row:
     """What a program returned as vectors by name."""
     if hasattr(workload, "PACKAGE"):
-        named: dict[str, Any] = workload.outputs(values)
+        named: Row = workload.outputs(values)
         return named
     return {"output": np.asarray(values)}
 
 
-def checked_numbers(check: Check) -> dict[str, Any]:
+def checked_numbers(check: Check) -> Row:
     """The outcome of a check, as columns."""
     return {
         "passed": check.passed,
@@ -248,7 +248,7 @@ def checked_numbers(check: Check) -> dict[str, Any]:
     }
 
 
-def measured_numbers(done: Run, check: Check) -> dict[str, Any]:
+def measured_numbers(done: Run, check: Check) -> Row:
     """The times of a run, and the check of its result."""
     return {
         "wall_s": done.wall_s,
@@ -275,7 +275,7 @@ def options_of(
     client_library: str | None = None,
     memory: str | int | None = None,
     spelled: Callable[[str], str] = str,
-) -> dict[str, Any]:
+) -> Row:
     """The options of a reading.
 
     Args:   spelled: how the front end writes a word.
@@ -331,7 +331,7 @@ def _bytes(value: str | int | None, what: str) -> int | None:
     return parse_bytes(value, what) if isinstance(value, str) else value
 
 
-def _by_kind(trace: Trace) -> list[Row]:
+def _by_kind(trace: Trace) -> Rows:
     """Calls and seconds of each kind, the longest first."""
     table = trace.server_operations()
     timed = table.append_column("measured_s", pc.subtract(table["end_s"], table["start_s"]))

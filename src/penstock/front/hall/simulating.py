@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.front.hall.advising import Advised, advised_as
 from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.programs import Home, Program, homes
-from penstock.front.hall.result import Result, Row, groups_of, listed, varying
+from penstock.front.hall.result import Result, groups_of, listed, varying
 from penstock.lab.advice.simulated import Asks, advise
 from penstock.lab.simulation.cluster.simgrid import SimGrid, find_python
 from penstock.lab.simulation.play import OnMachine, answers, answers_among
@@ -79,7 +80,7 @@ class Simulation(Result):
 
 @names_arguments
 def simulate(
-    program: Program | Any,
+    program: Program | object,
     machine: str | Path | Machine | Sequence[str | Path | Machine],
     tiers: str | Path | Tier | Sequence[str | Path | Tier] | None = None,
     *,
@@ -155,11 +156,11 @@ def simulate(
 
 def _answered(
     asked: WordedQuestion,
-    program: Any,
+    program: object,
     params: str | Path | CkksParameters | None,
     size: str | None,
     seed: int,
-    others: Sequence[Any],
+    others: Sequence[object],
 ) -> tuple[list[Asks], list[str]]:
     """The answers on each machine, and notes on the sets that were taken."""
     messages = SimGrid(python=find_python()) if asked.simgrid else None
@@ -179,7 +180,7 @@ def asks_of(
     Args:   program: as a command names it.
     """
     question = asked.question
-    words: dict[str, Any] = {"program": program, "params": home.params, "size": size, "seed": seed}
+    words: Row = {"program": program, "params": home.params, "size": size, "seed": seed}
     if asked.crowd is None:
         for answer in answers(question, home.machine, home.trace, home.beside, simgrid):
             yield Asks(asked=asked, answer=answer, trace=home.trace, beside=home.beside, **words)
@@ -240,7 +241,7 @@ def shown_of(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(name for name in _SHOWN if name in _ALWAYS or name in apart or name in stated)
 
 
-def _word_of(word: QuestionWord, value: Any) -> Any:
+def _word_of(word: QuestionWord, value: object) -> Any:
     """An argument as `Words` has it.
 
     Raises: UsageError: no value where one is needed, or no truth value.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from penstock.base.runs.folder import RunFolder
 from penstock.base.system.progress import Progress
+from penstock.base.types import RowView
 from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.simulating import Simulation, shown_of
 from penstock.lab.sweeps.plan import plan
@@ -36,7 +36,7 @@ class Swept(Simulation):
 
 @names_arguments
 def sweep(
-    axes: str | Path | Mapping[str, Any],
+    axes: str | Path | RowView,
     *,
     output: str | Path | None = None,
     workers: int = 1,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
+from penstock.base.types import RowView
 from penstock.lab.measure.bench.history import History
 from penstock.lab.measure.bench.verdict import headline
 from penstock.lab.reports.markup import Column, Content, Markup, columns_of, tag
@@ -19,7 +19,7 @@ LEAST = 0.02
 """Half of the range of a strip at least, so that a quiet point does not look wild."""
 
 
-def bench_sections(points: Sequence[History], records: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Section]:
+def bench_sections(points: Sequence[History], records: Sequence[tuple[str, RowView]]) -> list[Section]:
     """All sections, in the order of the page.
 
     Args:   records: (name, `run.json`) of each run, the oldest first.
@@ -110,7 +110,7 @@ def _trends(points: Sequence[History], names: Sequence[str]) -> Section:
     )
 
 
-def _runs(records: Sequence[tuple[str, Mapping[str, Any]]]) -> Section:
+def _runs(records: Sequence[tuple[str, RowView]]) -> Section:
     """Machine and versions of each run."""
     section = Section("runs", "The runs")
     columns = columns_of("Run | Started (UTC) | ~Processor | penstock | OpenFHE | >Seed")

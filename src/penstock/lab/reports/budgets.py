@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from penstock.base.runs.folder import RunFolder
 from penstock.base.system.drawing import Axis, Panel, Series
+from penstock.base.types import Row, Rows, RowView
 from penstock.lab.reports import plots
-from penstock.lab.reports.data import ReportData, Row
+from penstock.lab.reports.data import ReportData
 from penstock.lab.reports.facts import host, parameters, reproduce
 from penstock.lab.reports.markup import Content, Markup, columns_of, tag
 from penstock.lab.reports.numbers import UNKNOWN, percent, seconds, short_size, significant
@@ -31,16 +31,16 @@ def is_budgets(run: RunFolder) -> bool:
     return isinstance(config, dict) and config.get("kind") == KIND
 
 
-def rows_of(budgets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rows_of(budgets: Sequence[RowView]) -> Rows:
     """The rows of a results table: one quantity each, measured or simulated, from `keys study`'s rows."""
     return [row for budget in budgets for row in _quantities(budget)]
 
 
-def _quantities(budget_row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _quantities(budget_row: RowView) -> Rows:
     """One budget."""
     place = {"cache_bytes": budget_row["budget_bytes"], "mode": "overlap", "machine": budget_row["machine"]}
 
-    def made(quantity: str, name: str, unit: str, provenance: str, policy: str = STORE) -> dict[str, Any]:
+    def made(quantity: str, name: str, unit: str, provenance: str, policy: str = STORE) -> Row:
         facts = {
             "quantity": quantity,
             "value": budget_row[name],

@@ -6,14 +6,14 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from penstock.base.runs.folder import RunFolder, folder_around
 from penstock.base.system.files import os_errors, readable, write_atomic
+from penstock.base.types import RowView
 from penstock.errors import UsageError
 from penstock.lab.reports.bench import bench_headline, bench_sections
 from penstock.lab.reports.budgets import budget_sections, is_budgets
@@ -148,7 +148,7 @@ def render_budgets(data: ReportData) -> str:
 
 def whole_page(
     name: str,
-    record: Mapping[str, Any],
+    record: RowView,
     header: Content,
     before: Content,
     parts: list[Section],

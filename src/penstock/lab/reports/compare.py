@@ -10,10 +10,10 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from penstock.base.runs.folder import RunFolder
 from penstock.base.system.files import write_atomic
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.lab.reports import build, plots
 from penstock.lab.reports.budgets import is_budgets
@@ -68,7 +68,7 @@ def named_runs(runs: Sequence[RunFolder]) -> list[Compared]:
 
 def render_comparison(runs: Sequence[Compared]) -> str:
     """The whole page."""
-    record: dict[str, Any] = {"penstock_version": runs[0].data.record.get("penstock_version", ""), "warnings": []}
+    record: Row = {"penstock_version": runs[0].data.record.get("penstock_version", ""), "warnings": []}
     page = Plots()
     makers: Sequence[Callable[[Sequence[Compared], Plots], Section]] = (
         overview, differences, times, slowdowns, memory, warnings, assumptions, hosts, commands,
@@ -127,7 +127,7 @@ def overview(runs: Sequence[Compared], page: Plots) -> Section:
     return section
 
 
-def _flat(config: dict[str, Any], above: str = "") -> dict[str, str]:
+def _flat(config: Row, above: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for name, value in config.items():
         if isinstance(value, dict):
@@ -291,7 +291,7 @@ def assumptions(runs: Sequence[Compared], page: Plots) -> Section:
 def hosts(runs: Sequence[Compared], page: Plots) -> Section:
     """The place and tools of each run."""
     section = Section("host", "Machines and versions")
-    facts: list[tuple[str, Callable[[ReportData], Any]]] = [
+    facts: list[tuple[str, Callable[[ReportData], object]]] = [
         ("processor", lambda d: d.section("host").get("cpu_model")),
         ("cores", lambda d: d.section("host").get("cores")),
         ("memory", lambda d: short_size(d.section("host").get("memory_bytes"))),

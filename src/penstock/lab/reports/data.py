@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from penstock.base.runs.folder import RunFolder
+from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError
 from penstock.lab.reports.working_set import Window, key_windows, unexpanded_composites
 
-Row = dict[str, Any]
 K = TypeVar("K", bound=Hashable)
 
 MODE_ORDER = ("serial", "overlap", "bound")
@@ -23,8 +23,8 @@ FORCED = frozenset({None, "", "none", "forced", "hit-ratio"})
 class ReportData:
     """A run's record and rows, its trace's key windows, and why a part is missing."""
 
-    record: dict[str, Any]
-    rows: list[Row]
+    record: Row
+    rows: Rows
     windows: list[Window]
     unexpanded: int
     trace_problem: str | None
@@ -35,21 +35,21 @@ class ReportData:
     stages: list[str] = field(default_factory=list)
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Row:
         config = self.record.get("config")
         return config if isinstance(config, dict) else {}
 
-    def section(self, name: str) -> dict[str, Any]:
+    def section(self, name: str) -> Row:
         """A section of `run.json` that is an object; empty where it is missing."""
         value = self.record.get(name)
         return value if isinstance(value, dict) else {}
 
-    def entries(self, name: str) -> list[dict[str, Any]]:
+    def entries(self, name: str) -> Rows:
         """A section of `run.json` that is a list of objects; empty where it is missing."""
         value = self.record.get(name)
         return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
-    def of(self, quantity: str, stage: str | None = None) -> list[Row]:
+    def of(self, quantity: str, stage: str | None = None) -> Rows:
         """Rows of one quantity with a known value."""
         return [
             row
@@ -62,7 +62,7 @@ class ReportData:
         rows = self.of(quantity)
         return rows[-1] if rows else None
 
-    def slowdowns(self) -> list[Row]:
+    def slowdowns(self) -> Rows:
         return self.of("slowdown")
 
     def modes(self) -> list[str]:

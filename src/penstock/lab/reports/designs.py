@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.base.types import RowView
 from penstock.base.units import format_rate
 from penstock.base.version import __version__
 from penstock.lab.reports.build import space_section, whole_page
@@ -13,8 +14,6 @@ from penstock.lab.reports.markup import tag
 from penstock.lab.reports.numbers import count, short_size
 from penstock.lab.reports.page import Plots
 from penstock.lab.reports.space import Space, option, space_of
-
-Row = Mapping[str, Any]
 
 AXES = {
     "drive": "Drive", "accelerators": "Accelerators", "channels_per_accelerator": "Channels of each", "lanes": "Lanes",
@@ -34,7 +33,7 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-def designs_page(rows: Sequence[Row], command: str) -> str:
+def designs_page(rows: Sequence[RowView], command: str) -> str:
     """The page.
 
     Args:   rows: as `Space.rows` gives them, with `within_budgets`. command: the words that all designs share.
@@ -51,12 +50,12 @@ def designs_page(rows: Sequence[Row], command: str) -> str:
     )
 
 
-def designs_space(rows: Sequence[Row], command: str) -> Space:
+def designs_space(rows: Sequence[RowView], command: str) -> Space:
     """The designs, to be drawn, narrowed and printed again."""
     designs = [{**row, "within_budgets": "met" if row["within_budgets"] else "broken"} for row in rows]
     axes = {name: _values(designs, name) for name in AXES}
 
-    def measure(name: str) -> Callable[[Row], float | None]:
+    def measure(name: str) -> Callable[[RowView], float | None]:
         return lambda row: row[name]
 
     fixed = [_word(name, values[0]) for name, values in axes.items() if len(values) == 1]
@@ -70,7 +69,7 @@ def designs_space(rows: Sequence[Row], command: str) -> Space:
     )
 
 
-def _values(rows: Sequence[Row], name: str) -> list[Any]:
+def _values(rows: Sequence[RowView], name: str) -> list[object]:
     return sorted({row[name] for row in rows})
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from penstock.base.types import RowView
 from penstock.lab.reports.data import ReportData
 from penstock.lab.reports.markup import columns_of, tag
 from penstock.lab.reports.numbers import UNKNOWN, free, size, words
@@ -20,7 +20,7 @@ def assumptions(data: ReportData, page: Plots) -> Section:
     return assumption_section(data.entries("assumptions"))
 
 
-def assumption_section(entries: Sequence[Mapping[str, Any]]) -> Section:
+def assumption_section(entries: Sequence[RowView]) -> Section:
     """The section of the assumptions that a run folder stores."""
     section = Section("assumptions", "Assumed and calibrated values")
     if not entries:
@@ -37,7 +37,7 @@ def assumption_section(entries: Sequence[Mapping[str, Any]]) -> Section:
     )
 
 
-def assumed(entry: Mapping[str, Any]) -> tuple[str, ...]:
+def assumed(entry: RowView) -> tuple[str, ...]:
     """The cells of one assumption."""
     values = (entry.get(name) for name in ("machine", "field", "value", "kind", "source"))
     return tuple(free("", value) if value is not None else UNKNOWN for value in values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from penstock.base.units import format_bytes, format_seconds
 
@@ -72,7 +71,7 @@ def significant(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}"
 
 
-def free(name: str, value: Any) -> str:
+def free(name: str, value: object) -> str:
     """A value whose unit its name tells: `_s`, `_bytes`, `_j`, accuracies as percentages."""
     if value is None:
         return UNKNOWN

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from penstock.base.system.drawing import SYMBOLS, Axis, Panel, Rule, Series
 from penstock.base.system.palette import NAMES, tier_colours
-from penstock.lab.reports.data import ReportData, Row, is_cached, is_forced, is_streamed, last_by, ordered, sum_by
+from penstock.base.types import Row, Rows
+from penstock.lab.reports.data import ReportData, is_cached, is_forced, is_streamed, last_by, ordered, sum_by
 from penstock.lab.reports.numbers import percent, ratio, seconds, short_size, shortened
 
 IDEAL_80 = 1.25
@@ -41,7 +41,7 @@ def differs(panel: Panel) -> bool:
     return bool(values) and max(values) > 1.01 * min(values)
 
 
-def label(text: Any) -> str:
+def label(text: object) -> str:
     """Text of a label; a long one is cut."""
     return shortened(str(text), 32)
 
@@ -128,7 +128,7 @@ def slowdown_by_tier(data: ReportData, mode: str) -> Panel | None:
     return _dots(tiers, series, "Tier that holds the keys", "80 % of the ideal")
 
 
-def forced(data: ReportData, mode: str) -> list[Row]:
+def forced(data: ReportData, mode: str) -> Rows:
     """Slowdowns at a stated hit ratio, of one mode."""
     return [r for r in data.slowdowns() if r["mode"] in (mode, None) and r["tier"] and r["machine"] and is_forced(r)]
 
@@ -184,7 +184,7 @@ def spread(heading: str, values: Sequence[tuple[str, float, float, float, int]])
     return Panel([dots], Axis(heading, names=[label(name) for name in names]), _slowdown())
 
 
-def required_rows(data: ReportData, mode: str) -> list[Row]:
+def required_rows(data: ReportData, mode: str) -> Rows:
     """Rows of the hit ratio needed for 80 % of the ideal, of one mode where rows name their mode."""
     rows = [r for r in data.of("hit_ratio_for_80_percent") if r["tier"]]
     return [r for r in rows if r["mode"] == mode] or [r for r in rows if r["mode"] is None] or rows

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from penstock.base.system.drawing import Panel
+from penstock.base.types import Row
 from penstock.lab.reports import plots
 from penstock.lab.reports.data import (
     ReportData,
-    Row,
     is_cached,
     is_forced,
     is_streamed,

@@ -12,13 +12,13 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import TypeVar
 
 from penstock.base.system.palette import tier_colours
+from penstock.base.types import RowView
 from penstock.errors import UnknownName, UsageError
 
-Row = Mapping[str, Any]
-
+Named = TypeVar("Named")
 MOST_POINTS = 50_000
 """Points of one drawing."""
 SCRIPTS = ("format.js", "space.js")
@@ -33,7 +33,7 @@ class Axis:
 
     name: str
     label: str
-    values: tuple[Any, ...]
+    values: tuple[object, ...]
     """Distinct, in their order."""
     texts: tuple[str, ...]
     """Of the values, each another one."""
@@ -159,12 +159,12 @@ class Space:
 
 
 def space_of(
-    rows: Sequence[Row],
+    rows: Sequence[RowView],
     *,
-    axes: Mapping[str, tuple[str, Sequence[Any]]],
-    measures: Iterable[tuple[str, str, str | None, Callable[[Row], float | None], bool]],
-    text: Callable[[str, Any], str],
-    word: Callable[[str, Any], str],
+    axes: Mapping[str, tuple[str, Sequence[object]]],
+    measures: Iterable[tuple[str, str, str | None, Callable[[RowView], float | None], bool]],
+    text: Callable[[str, object], str],
+    word: Callable[[str, object], str],
     command: str | None,
     apart: Iterable[str] = (),
 ) -> Space:
@@ -202,7 +202,7 @@ def space_of(
     )
 
 
-def option(name: str, value: Any) -> str:
+def option(name: str, value: object) -> str:
     """An option with its value, quoted for a shell."""
     return f"{name} {shlex.quote(str(value))}"
 
@@ -214,7 +214,7 @@ def script() -> str:
     return f'"use strict";\n(() => {{\n{bare}\nwindow.penstockSpace = {{ drawSpace }};\n}})();\n'
 
 
-def _named(what: str, name: str, known: Mapping[str, Any]) -> Any:
+def _named(what: str, name: str, known: Mapping[str, Named]) -> Named:
     if name not in known:
         raise UnknownName(what, name, known)
     return known[name]

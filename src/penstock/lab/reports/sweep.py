@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from penstock.base.runs.folder import RunFolder
+from penstock.base.types import Rows, RowView
 from penstock.lab.advice.words import options
 from penstock.lab.reports import plots
 from penstock.lab.reports.facts import assumption_section
@@ -23,8 +24,6 @@ from penstock.lab.simulation.words import WORDS
 from penstock.scheme.machines import machine_names, tier_names
 from penstock.scheme.play.rows import FORCED_POLICY, felt_slowdown
 from penstock.scheme.unpriced import UNPRICED, reason
-
-Row = Mapping[str, Any]
 
 KIND = "sweep"
 """What `kind` says in the configuration of a sweep's run folder."""
@@ -47,7 +46,7 @@ def is_sweep(run: RunFolder) -> bool:
     return isinstance(config, dict) and config.get("kind") == KIND
 
 
-def sweep_rows(path: Path) -> list[dict[str, Any]]:
+def sweep_rows(path: Path) -> Rows:
     """The rows that are there; none of a sweep that has played nothing yet.
 
     Raises: DamagedResults: the file is not the one that was written.
@@ -58,7 +57,7 @@ def sweep_rows(path: Path) -> list[dict[str, Any]]:
     return [{**row, "write_back": "no" if row.get("written_bytes") is None else "yes"} for row in rows]
 
 
-def axes(rows: Sequence[Row]) -> dict[str, list[Any]]:
+def axes(rows: Sequence[RowView]) -> dict[str, list[object]]:
     """Column -> its distinct values, of those with several, in their order; a forced hit ratio only where stated."""
     values_of = {}
     for name in (*PROGRAM, *PLACE):
@@ -71,12 +70,12 @@ def axes(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return values_of
 
 
-def sweep_sections(record: Mapping[str, Any], rows: Sequence[Row], page: Plots) -> list[Section]:
+def sweep_sections(record: RowView, rows: Sequence[RowView], page: Plots) -> list[Section]:
     """All sections, in the order of the page."""
     return [_axes(rows), _extremes(rows), *_moves(rows, page), _skipped(record), _warnings(record), _assumed(record)]
 
 
-def headline(record: Mapping[str, Any], rows: Sequence[Row]) -> Markup:
+def headline(record: RowView, rows: Sequence[RowView]) -> Markup:
     """The number of points, and of how many."""
     planned = record.get("config", {}).get("num_points")
     programs = {tuple(row.get(name) for name in PROGRAM) for row in rows}
@@ -104,7 +103,7 @@ MEASURES: tuple[tuple[str, str, str | None, bool], ...] = (
 """Name, label and unit of each measure, and whether more is better."""
 _ALGORITHMS = ("all_gather", "broadcast")
 _CLASSES = {trace: name for name, trace in CLASSES.items()}
-_SAID: dict[str, Callable[[Any], tuple[str, Any]]] = {
+_SAID: dict[str, Callable[[Any], tuple[str, object]]] = {
     "cache_bytes": lambda value: ("cache", f"{value} B"),
     "decode_bytes_per_s": lambda value: ("decode", f"{value:.17g} B/s"),
     "hit_ratio": lambda value: ("hit_ratio", (value,) if value else ()),
@@ -117,7 +116,7 @@ _SAID: dict[str, Callable[[Any], tuple[str, Any]]] = {
 """Column -> the word of a question that it is, and the value; where they are not the column itself."""
 
 
-def sweep_space(rows: Sequence[Row]) -> Space:
+def sweep_space(rows: Sequence[RowView]) -> Space:
     """The points of a sweep, to be drawn, narrowed and printed again."""
     shown = [
         {**row, "held": row["hit_ratio"], "hit_ratio": None if row["cache_bytes"] is not None else row["hit_ratio"]}
@@ -142,11 +141,11 @@ def sweep_space(rows: Sequence[Row]) -> Space:
     )
 
 
-def _seconds_a_byte(row: Row) -> float:
+def _seconds_a_byte(row: RowView) -> float:
     return float(row["io_s"] / row["io_bytes"]) if row["io_bytes"] else math.inf
 
 
-def _measure(name: str, varied: Mapping[str, Any]) -> Callable[[Row], float | None]:
+def _measure(name: str, varied: RowView) -> Callable[[RowView], float | None]:
     """The value of a measure in a row; none if the measure needs an axis and the sweep lacks it."""
     if name == "slowdown":
         return felt_slowdown
@@ -158,14 +157,14 @@ def _measure(name: str, varied: Mapping[str, Any]) -> Callable[[Row], float | No
     return lambda row: float(row[column] or 0) if column in ("cache_bytes", "hosts") else row[column]
 
 
-def _is_named(row: Row) -> bool:
+def _is_named(row: RowView) -> bool:
     """Whether a command can name the machine and the memory of a row. Files of a user and levels are not in a row."""
     tier = str(row["tier"])
     own = row["machine"] in machine_names() and (tier in tier_names() or tier[:1].isdigit())
     return own and not row.get("levels") and not str(row.get("prefetch")).startswith("perfect")
 
 
-def _command(rows: Sequence[Row], varied: Mapping[str, Any]) -> str:
+def _command(rows: Sequence[RowView], varied: RowView) -> str:
     """The words that all rows share; `{target}` where they differ in their program."""
     first = rows[0]
     target = "{target}"
@@ -176,7 +175,7 @@ def _command(rows: Sequence[Row], varied: Mapping[str, Any]) -> str:
     return " ".join(filter(None, ["penstock simulate", target, *words]))
 
 
-def command_word(name: str, value: Any) -> str:
+def command_word(name: str, value: object) -> str:
     """The words for a value of an axis in `penstock simulate`; none for the default."""
     if value is None or value == "":
         return ""
@@ -187,7 +186,7 @@ def command_word(name: str, value: Any) -> str:
     return "" if text == usual or (text,) == usual else shlex.join(options(word, text))
 
 
-def _axes(rows: Sequence[Row]) -> Section:
+def _axes(rows: Sequence[RowView]) -> Section:
     section = Section("axes", "Axes")
     varied = axes(rows)
     if not varied:
@@ -201,10 +200,10 @@ def _axes(rows: Sequence[Row]) -> Section:
     return section.table("Axes of the sweep", columns, lines, provenance=["simulated"])
 
 
-def _extremes(rows: Sequence[Row]) -> Section:
+def _extremes(rows: Sequence[RowView]) -> Section:
     """The fastest and the slowest point of each program."""
     section = Section("extremes", "Best and worst")
-    programs: dict[tuple[Any, ...], list[Row]] = {}
+    programs: dict[tuple[object, ...], list[RowView]] = {}
     for row in rows:
         programs.setdefault(tuple(row.get(name) for name in PROGRAM), []).append(row)
     if not programs:
@@ -239,15 +238,15 @@ def _extremes(rows: Sequence[Row]) -> Section:
     )
 
 
-def _program(key: Sequence[Any]) -> str:
+def _program(key: Sequence[object]) -> str:
     return " ".join(str(part) for part in key if part is not None)
 
 
-def _time(row: Row) -> float:
+def _time(row: RowView) -> float:
     return float(row["total_s"])
 
 
-def _moves(rows: Sequence[Row], page: Plots) -> list[Section]:
+def _moves(rows: Sequence[RowView], page: Plots) -> list[Section]:
     """What each axis moves: least, median and largest slowdown at each of its values."""
     section = Section("moves", "What each axis moves")
     varied = {name: values for name, values in axes(rows).items() if len(values) <= 4 * MOST_VALUES}
@@ -283,7 +282,7 @@ def _moves(rows: Sequence[Row], page: Plots) -> list[Section]:
     return [section]
 
 
-def _skipped(record: Mapping[str, Any]) -> Section:
+def _skipped(record: RowView) -> Section:
     section = Section("skipped", "Points that cannot be")
     listed = [combination for combination in record.get("skipped") or [] if isinstance(combination, dict)]
     if not listed:
@@ -296,13 +295,13 @@ def _skipped(record: Mapping[str, Any]) -> Section:
     return section.table("Combinations that were left out", columns, lines)
 
 
-def _assumed(record: Mapping[str, Any]) -> Section:
+def _assumed(record: RowView) -> Section:
     return assumption_section(
         [assumption for assumption in record.get("assumptions") or [] if isinstance(assumption, dict)]
     )
 
 
-def _warnings(record: Mapping[str, Any]) -> Section:
+def _warnings(record: RowView) -> Section:
     section = Section("warnings", "Warnings")
     listed = [warning for warning in record.get("warnings") or [] if isinstance(warning, dict)]
     if not listed:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from penstock.base.types import Row
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.traces.schema import Trace
 
@@ -79,7 +79,7 @@ def _full_key_bytes(trace: Trace) -> dict[str, int]:
     }
 
 
-def _key_bytes_by_limbs(params: dict[str, Any], limbs: set[int]) -> dict[int, int]:
+def _key_bytes_by_limbs(params: Row, limbs: set[int]) -> dict[int, int]:
     """What a key switch at each number of limbs reads of a key: `digits x 2 x (limbs + num_p)` limbs of words.
 
     Empty where the parameters in the trace do not say; the full key is counted then.

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
+Fields: TypeAlias = tuple[Any, ...]
+"""A row of one of the tables of a trace, in the order of its columns."""
 ABSOLUTE = 1 << 40
 """Added to the number of an object that was there before a block began and is not among its operands."""
 
@@ -32,18 +34,18 @@ class Place:
 class Block:
     """Rows between two places. Equal blocks are the same work on other operands."""
 
-    operations: tuple[tuple[Any, ...], ...]
+    operations: tuple[Fields, ...]
     """As rows of a trace, without the number; objects are relative, the scope is what follows that of the place."""
-    objects: tuple[tuple[Any, ...], ...]
+    objects: tuple[Fields, ...]
     """New ones, without their numbers."""
 
     @cached_property
-    def columns(self) -> list[tuple[Any, ...]]:
+    def columns(self) -> list[Fields]:
         """The operations by column."""
         return list(zip(*self.operations, strict=True))
 
     @cached_property
-    def object_columns(self) -> list[tuple[Any, ...]]:
+    def object_columns(self) -> list[Fields]:
         """The objects by column."""
         return list(zip(*self.objects, strict=True))
 
@@ -59,9 +61,7 @@ class Block:
         return frozenset(chain(single, *self.columns[_OPERANDS]))
 
 
-def cut(
-    operations: Sequence[tuple[Any, ...]], objects: Sequence[tuple[Any, ...]], place: Place, operands: Sequence[int]
-) -> Block:
+def cut(operations: Sequence[Fields], objects: Sequence[Fields], place: Place, operands: Sequence[int]) -> Block:
     """The block from a place to the end.
 
     Args:   operations, objects: rows of a whole trace so far; operands: objects that the block works on.
@@ -83,8 +83,8 @@ def cut(
 
 
 def paste(
-    operations: list[tuple[Any, ...]],
-    objects: list[tuple[Any, ...]],
+    operations: list[Fields],
+    objects: list[Fields],
     block: Block,
     place: Place,
     operands: Sequence[int],

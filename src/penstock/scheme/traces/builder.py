@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import pyarrow as pa
 
+from penstock.base.types import Row
 from penstock.scheme.operations import OpKind
 from penstock.scheme.params.ckks import CkksParameters
-from penstock.scheme.traces.blocks import Block, Place, cut, paste
+from penstock.scheme.traces.blocks import Block, Fields, Place, cut, paste
 from penstock.scheme.traces.schema import (
     OBJECTS_SCHEMA,
     OPERATIONS_SCHEMA,
@@ -32,7 +32,7 @@ class TraceBuilder:
 
     def __init__(self, params: CkksParameters) -> None:
         self.params = params
-        self._ops: list[tuple[Any, ...]] = []
+        self._ops: list[Fields] = []
         self._objects: list[tuple[int, str, str | None, int, int]] = []
         self._keys: dict[str, int] = {}
         self._sizes: dict[tuple[int, int], int] = {}
@@ -42,7 +42,7 @@ class TraceBuilder:
         self._modelled = 0
         self.on_add: Callable[[int], None] | None = None
         """Called with the id of each operation that was added: progress hangs here."""
-        self.shared: dict[str, Any] = {}
+        self.shared: Row = {}
         """What circuits re-use across calls within one trace, by name: the diagonals of bootstrapping, for example."""
 
     @property
@@ -201,7 +201,7 @@ class TraceBuilder:
         return Trace(meta, operations, rows_to_table(objects, OBJECTS_SCHEMA))
 
 
-def rows_to_table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+def rows_to_table(rows: Sequence[Fields], schema: pa.Schema) -> pa.Table:
     """Rows of a schema, in its order of columns, as a table."""
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in schema]
     arrays = []

@@ -8,11 +8,11 @@ import json
 from collections import Counter
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import pyarrow.compute as pc
 
 from penstock.base.system.files import write_atomic
+from penstock.base.types import Row, Rows
 from penstock.errors import UsageError
 from penstock.scheme.traces.fhe_benchmarking import result_of
 from penstock.scheme.traces.heracles import to_heracles
@@ -63,13 +63,13 @@ def export(
 
 def _jsonl(trace: Trace) -> bytes:
     """One line for the metadata, one an object, one an operation; `record` names which."""
-    lines: list[dict[str, Any]] = [{"record": "meta", **trace.meta.to_dict()}]
+    lines: Rows = [{"record": "meta", **trace.meta.to_dict()}]
     lines += [{"record": "object", **row} for row in trace.objects.to_pylist()]
     lines += [{"record": "operation", **row} for row in trace.operations.to_pylist()]
     return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
 
 
-def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
+def _csv(rows: Rows, columns: list[str]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -78,7 +78,7 @@ def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
     return text.getvalue().encode()
 
 
-def timeline(trace: Trace, *, max_events: int = DEFAULT_EVENTS) -> dict[str, Any]:
+def timeline(trace: Trace, *, max_events: int = DEFAULT_EVENTS) -> Row:
     """The Trace Event Format of a measured run: a lane for the client, one for the server, one for the scopes; more of
     them where operations ran side by side.
 

@@ -12,10 +12,9 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
 from itertools import accumulate
-from typing import Any
 
+from penstock.base.types import Row, Rows, RowView
 from penstock.errors import UsageError
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.unpriced import added, counted, reason
@@ -28,7 +27,7 @@ LONGEST = 40
 """Characters of a size."""
 
 
-def parse_time(text: Any) -> float:
+def parse_time(text: object) -> float:
     """Seconds.
 
     >>> parse_time("76.1026s")
@@ -42,7 +41,7 @@ def parse_time(text: Any) -> float:
     return float(match[1])
 
 
-def parse_size(text: Any) -> int:
+def parse_size(text: object) -> int:
     """Bytes, to the digit that the suite prints.
 
     >>> parse_size("24.0M")
@@ -68,12 +67,12 @@ def format_size(num_bytes: int) -> str:
     return f"{value:.1f}{_PREFIXES[prefix]}"
 
 
-def is_result(data: Any) -> bool:
+def is_result(data: object) -> bool:
     """Whether parsed JSON is a result of the suite, in either form."""
     return isinstance(data, dict) and (isinstance(data.get("Timing"), dict) or isinstance(data.get("per_stage"), dict))
 
 
-def rows_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+def rows_of(data: RowView) -> Rows:
     """`{"quantity", "name", "value", "unit", "where"}` of each time and size; `where` is `harness` or `server`.
 
     A total is a row too. Raises: UsageError: it is not a result of the suite, or a value cannot be read.
@@ -91,7 +90,7 @@ def rows_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _entries(data: Mapping[str, Any], section: str) -> dict[str, Any]:
+def _entries(data: RowView, section: str) -> Row:
     entries = data.get(section) or {}
     if not isinstance(entries, dict):
         raise UsageError(f"'{section}' of the fhe-benchmarking result is not an object of names and values")

@@ -14,8 +14,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.errors import ParamsError, TraceError
 from penstock.scheme.operations import CONJ_KEY, KINDS, TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
@@ -228,7 +228,7 @@ def to_heracles(trace: Trace) -> tuple[bytes, dict[str, int]]:
     return encode(out), added([skipped, left_out])
 
 
-def _operand(row: dict[str, Any], params: CkksParameters) -> Operand:
+def _operand(row: Row, params: CkksParameters) -> Operand:
     polynomials = row["bytes"] // params.polynomial_bytes(row["limbs"])
     order = int(polynomials) if row["class"] in ("ciphertext", "plaintext") else 2
     return Operand(f"{row['class']}_{row['id']}", row["limbs"], order)

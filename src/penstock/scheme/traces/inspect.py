@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from penstock.base.types import Row
 from penstock.errors import TraceError
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.sizes import bytes_by_form
@@ -18,7 +18,7 @@ from penstock.scheme.traces.schema import CLIENT_KINDS, Trace
 from penstock.scheme.unpriced import added, bounded
 
 
-def summary(trace: Trace, *, composites: bool = False) -> dict[str, Any]:
+def summary(trace: Trace, *, composites: bool = False) -> Row:
     """What `penstock trace info` prints. Composites are expanded unless `composites`.
 
     Nobody counts the keys inside composites that stay whole: totals are lower bounds then (`penstock.scheme.unpriced`).
@@ -89,8 +89,8 @@ class Difference:
 
     row: int
     column: str
-    left: Any
-    right: Any
+    left: object
+    right: object
 
     def __str__(self) -> str:
         return f"operation {self.row}, {self.column}: {self.left} against {self.right}"

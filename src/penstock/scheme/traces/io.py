@@ -12,7 +12,6 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from penstock.base.system.arrow_stream import decoded_size
 from penstock.base.system.files import os_errors, write_atomic
 from penstock.base.system.outside import json_of, limit, reason
 from penstock.base.system.parquet import Bounds, checked_columns, conformed, read_table
+from penstock.base.types import Row
 from penstock.errors import ParamsError, TraceError
 from penstock.scheme.operations import OpKind
 from penstock.scheme.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, SCHEMA_VERSION, Trace, TraceMeta
@@ -191,14 +191,14 @@ def check_version(where: str, version: int) -> None:
     raise TraceError(f"{where} has trace format {version} and this penstock reads 1 to {SCHEMA_VERSION}: {why}")
 
 
-def _left_out(record: dict[str, Any]) -> dict[str, int]:
+def _left_out(record: Row) -> dict[str, int]:
     counts = {OpKind(kind).value: int(count) for kind, count in dict(record).items()}
     if min(counts.values(), default=1) < 1:
         raise ValueError(f"left_out counts operations: {counts}")
     return counts
 
 
-def meta_of(record: dict[str, Any]) -> TraceMeta:
+def meta_of(record: Row) -> TraceMeta:
     """Metadata from what `TraceMeta.to_dict` gives. Raises KeyError, TypeError, ValueError where it is none."""
     return TraceMeta(
         workload=str(record["workload"]),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 from pyarrow import Table
 
 from penstock.base.system.outside import json_of, reason
+from penstock.base.types import Row, Rows
 from penstock.errors import ParamsError, TraceError
 from penstock.scheme.traces.io import check_version, meta_of, most_objects, most_operations, too_many
 from penstock.scheme.traces.schema import OBJECTS_SCHEMA, OPERATIONS_SCHEMA, Trace, TraceMeta
@@ -21,9 +21,9 @@ class _Rows:
     """The rows of one table, turned into columns as they come."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self.schema, self.rows, self.parts, self.count = schema, list[dict[str, Any]](), [schema.empty_table()], 0
+        self.schema, self.rows, self.parts, self.count = schema, Rows(), [schema.empty_table()], 0
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: Row) -> None:
         self.rows.append(row)
         self.count += 1
         if len(self.rows) == ROWS_AT_ONCE:

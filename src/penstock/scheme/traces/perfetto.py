@@ -17,9 +17,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.files import write_atomic
+from penstock.base.types import Row, Rows, RowView
 from penstock.errors import UsageError
 
 MICROSECONDS = 1e6
@@ -48,8 +48,8 @@ class Timeline:
         if max_events < 1:
             raise UsageError(f"a timeline of {max_events} events: allow one at least")
         self.max_events = max_events
-        self._named: list[dict[str, Any]] = []
-        self._events: list[dict[str, Any]] = []
+        self._named: Rows = []
+        self._events: Rows = []
         self._processes: dict[str, int] = {}
         self._lanes: dict[tuple[str, str], Lane] = {}
         self._flows = 0
@@ -89,7 +89,7 @@ class Timeline:
         end_s: float,
         *,
         category: str,
-        args: Mapping[str, Any] | None = None,
+        args: RowView | None = None,
     ) -> None:
         """Something that a lane is busy with from `start_s` to `end_s`."""
         start, end = float(start_s) * MICROSECONDS, float(end_s) * MICROSECONDS
@@ -123,7 +123,7 @@ class Timeline:
             }
         )  # fmt: skip
 
-    def to_dict(self, **facts: Any) -> dict[str, Any]:
+    def to_dict(self, **facts: object) -> Row:
         """The whole file; `facts` (workload, machine, …) go to `otherData`."""
         moved = self._moved()
         moved |= {end: moved[at] for end, at in self._bound.items() if at in moved}
@@ -143,7 +143,7 @@ class Timeline:
             if row
         }
 
-    def _name(self, what: str, pid: int, tid: int, args: dict[str, Any]) -> None:
+    def _name(self, what: str, pid: int, tid: int, args: Row) -> None:
         self._named.append({"name": what, "ph": "M", "pid": pid, "tid": tid, "args": args})
 
 
@@ -177,7 +177,7 @@ def _rows(slices: Iterable[tuple[float, float, int]], *, nests: bool) -> Iterato
         yield number, row
 
 
-def write_timeline(path: Path, timeline: Mapping[str, Any], *, force: bool = False) -> None:
+def write_timeline(path: Path, timeline: RowView, *, force: bool = False) -> None:
     """Write a timeline as .json, or packed as .json.gz; Perfetto opens both. The same content gives the same bytes.
 
     Raises: UsageError: another suffix; WouldOverwrite, FileError.

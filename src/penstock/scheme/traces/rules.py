@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -169,7 +168,7 @@ class _Operations:
         return np.asarray(self.origins == _place(name, self.origin_names), dtype=bool)
 
 
-def _place(name: str | None, names: Any) -> int:
+def _place(name: str | None, names: Sequence[str]) -> int:
     return names.index(name) if name in names else -1
 
 
@@ -319,7 +318,7 @@ def _composite_names() -> list[str]:
     return [kind.value for kind in OpKind if TRAITS[kind].composite]
 
 
-def _listed(names: Any) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.base.types import Row
 from penstock.scheme.operations import KINDS, TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.unpriced import added
@@ -64,7 +64,7 @@ class TraceMeta:
     """The origin of a trace: program, parameters, reading, provenance."""
 
     workload: str
-    params: dict[str, Any]
+    params: Row
     """The resolved parameter set, as `CkksParameters.to_dict()` gives it."""
     reading: str
     """`trace` (symbolic), `openfhe` (measured), `record` (a user's script)."""
@@ -76,7 +76,7 @@ class TraceMeta:
     """Kind -> operations of the program whose inside nobody knows, and of which the trace has no rows."""
     schema_version: int = SCHEMA_VERSION
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Row:
         record = asdict(self)
         return record if self.left_out else {name: value for name, value in record.items() if name != "left_out"}
 
