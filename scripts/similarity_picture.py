@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from penstock.base.system.drawing import Axis, Figure, Panel, Series, write_figure, written
+from penstock.base.system.drawing import Axis, Panel, Picture, Series, write_figure, written
 from penstock.base.system.palette import NAMES
 
 PATH = Path(__file__).parents[1] / "docs" / "images" / "similarity.svg"
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> None:
     parts = list(dict.fromkeys(part for each in measured.values() for part in each["seconds"]))
     panels = [panel for name, each in measured.items() for panel in panels_of(name, each, parts)]
     title = "Seconds by part and bytes by class of searches, measured"
-    write_figure(Figure(panels, title, columns=2, height=190), PATH)
+    write_figure(Picture(panels, title, columns=2, height=190), PATH)
     print(f"{PATH}: {PATH.stat().st_size} bytes")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import penstock
 from penstock.base.system import doctor, host, probe
-from penstock.base.system.doctor import Finding, Output, Status
+from penstock.base.system.doctor import Finding, Printed, Status
 from penstock.errors import UnknownName
 from penstock.front.cli import main
 
@@ -32,7 +32,7 @@ class FakeHost:
     folder: Path = Path()
     environ: dict[str, str] = dataclasses.field(default_factory=dict)
     files: dict[str, str | None] = dataclasses.field(default_factory=dict)
-    outputs: dict[str, Output] = dataclasses.field(default_factory=dict)
+    outputs: dict[str, Printed] = dataclasses.field(default_factory=dict)
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     broken_modules: dict[str, Exception] = dataclasses.field(default_factory=dict)
     openfhe: probe.ImportOutcome = WORKING
@@ -43,7 +43,7 @@ class FakeHost:
 
     def run(self, argv, timeout_s=60.0):
         self.asked.append(argv)
-        return self.outputs.get(argv[0], Output(None, stderr="No such file or directory"))
+        return self.outputs.get(argv[0], Printed(None, stderr="No such file or directory"))
 
     def try_openfhe(self):
         return self.openfhe
@@ -87,9 +87,9 @@ def whole_host(**changes) -> FakeHost:
             "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance\n",
         },
         outputs={
-            "/venv/bin/python": Output(0, "0.1.0\n/src/penstock/_engine.abi3.so\n"),
-            "/usr/bin/python3": Output(0, "3.32\n"),
-            "perf": Output(0, stderr="123456,,instructions:u,200000,100.00,,\n"),
+            "/venv/bin/python": Printed(0, "0.1.0\n/src/penstock/_engine.abi3.so\n"),
+            "/usr/bin/python3": Printed(0, "3.32\n"),
+            "perf": Printed(0, stderr="123456,,instructions:u,200000,100.00,,\n"),
         },
         versions={"scikit-learn": "1.7.2", "numpy": "2.2.6", "penstock": "0.1.0"},
     )
@@ -141,14 +141,14 @@ def test_a_package_built_for_another_numpy_is_named_with_its_error():
 
 class TestEngine:
     def test_a_rust_core_that_does_not_load_is_missing_and_says_how_it_is_built(self):
-        broken = Output(1, stderr="Traceback\nModuleNotFoundError: No module named 'penstock._engine'\n")
+        broken = Printed(1, stderr="Traceback\nModuleNotFoundError: No module named 'penstock._engine'\n")
         finding = find("engine", whole_host(outputs={"/venv/bin/python": broken}))
         assert finding.status is Status.MISSING
         assert "No module named 'penstock._engine'" in finding.detail
         assert "make setup" in finding.remedy
 
     def test_a_rust_core_that_kills_the_process_is_missing(self):
-        finding = find("engine", whole_host(outputs={"/venv/bin/python": Output(-4)}))
+        finding = find("engine", whole_host(outputs={"/venv/bin/python": Printed(-4)}))
         assert finding.status is Status.MISSING
         assert "-4" in finding.detail
 
@@ -159,13 +159,13 @@ class TestEngine:
         assert "0.2.0" in finding.detail
 
     def test_a_rust_core_without_a_version_is_ok(self):
-        outputs = {"/venv/bin/python": Output(0, "\n/src/penstock/_engine.abi3.so\n")}
+        outputs = {"/venv/bin/python": Printed(0, "\n/src/penstock/_engine.abi3.so\n")}
         finding = find("engine", whole_host(outputs=outputs))
         assert (finding.status, finding.detail) == (Status.OK, "penstock._engine, /src/penstock/_engine.abi3.so")
 
 
 class TestClient:
-    ABSENT = Output(1, stderr="ModuleNotFoundError: No module named 'penstock_client'\n")
+    ABSENT = Printed(1, stderr="ModuleNotFoundError: No module named 'penstock_client'\n")
 
     def test_penstocks_own_is_named_with_its_version(self):
         finding = find("client", whole_host())
@@ -253,25 +253,25 @@ class TestOpenFhe:
 
 
 class TestPerf:
-    def check(self, output: Output, **changes) -> Finding:
+    def check(self, output: Printed, **changes) -> Finding:
         return find("perf", whole_host(outputs={"perf": output}, **changes))
 
     def test_no_perf_is_missing(self):
         assert find("perf", FakeHost()).status is Status.MISSING
 
     def test_a_virtual_machine_without_counters_is_limited(self):
-        finding = self.check(Output(0, stderr="<not supported>,,instructions:u,0,100.00,,\n"))
+        finding = self.check(Printed(0, stderr="<not supported>,,instructions:u,0,100.00,,\n"))
         assert finding.status is Status.LIMITED
         assert "no hardware counters" in finding.detail
 
     def test_a_kernel_that_forbids_counting_is_limited_and_says_the_setting(self):
-        finding = self.check(Output(255, stderr=PARANOID), files={"/proc/sys/kernel/perf_event_paranoid": "4\n"})
+        finding = self.check(Printed(255, stderr=PARANOID), files={"/proc/sys/kernel/perf_event_paranoid": "4\n"})
         assert finding.status is Status.LIMITED
         assert "perf_event_paranoid is 4" in finding.detail
         assert "perf_event_paranoid=1" in finding.remedy
 
     def test_a_perf_of_another_kernel_is_limited(self):
-        finding = self.check(Output(2, stderr="WARNING: perf not found for kernel 6.8\n"))
+        finding = self.check(Printed(2, stderr="WARNING: perf not found for kernel 6.8\n"))
         assert finding.status is Status.LIMITED
         assert "perf not found for kernel 6.8" in finding.detail
 
@@ -383,7 +383,7 @@ def test_changes_anywhere_in_the_package_are_said_with_its_commit(monkeypatch):
 
 
 def test_simgrid_is_asked_of_the_interpreter_that_the_environment_names():
-    host = whole_host(environ={doctor.SIMGRID_PYTHON: "/opt/python"}, outputs={"/opt/python": Output(0, "4.1\n")})
+    host = whole_host(environ={doctor.SIMGRID_PYTHON: "/opt/python"}, outputs={"/opt/python": Printed(0, "4.1\n")})
     assert find("simgrid", host).detail == "SimGrid 4.1, /opt/python"
     assert Path(host.asked[-1][2]).is_file()
     del host.outputs["/opt/python"]
@@ -401,7 +401,7 @@ class TestRequired:
         assert doctor.unmet(findings, []) == []
         assert [f.check for f in doctor.unmet(findings, ["disk"])] == ["disk"]
 
-    @pytest.mark.parametrize("broken", [{"outputs": {"/venv/bin/python": Output(1)}}, {"python_version": (3, 9, 0)}])
+    @pytest.mark.parametrize("broken", [{"outputs": {"/venv/bin/python": Printed(1)}}, {"python_version": (3, 9, 0)}])
     def test_a_broken_core_is_always_in_the_way(self, broken):
         assert doctor.unmet(doctor.examine(whole_host(**broken)), []) != []
 
@@ -438,7 +438,7 @@ class TestCommand:
         assert len(json.loads(captured.out)) == len(doctor.CHECKS)
 
     def test_a_broken_core_exits_with_3(self, on, capsys):
-        on(whole_host(outputs={"/venv/bin/python": Output(1, stderr="no core")}))
+        on(whole_host(outputs={"/venv/bin/python": Printed(1, stderr="no core")}))
         assert main(["doctor"]) == 3
         assert "something required does not work" in capsys.readouterr().out
 

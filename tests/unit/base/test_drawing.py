@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from penstock.base.system.drawing import Axis, Figure, Panel, Rule, Series, bars, described, inline, standalone
+from penstock.base.system.drawing import Axis, Panel, Picture, Rule, Series, bars, described, inline, standalone
 from penstock.base.system.palette import DARK, LIGHT, NAMES
 from support.pictures import SVG, marks, texts
 
 
 def drawn(*panels: Panel, title: str = "", columns: int = 1, same: str = "") -> ElementTree.Element:
-    figure = Figure(panels, title, columns=columns, same=same)
+    figure = Picture(panels, title, columns=columns, same=same)
     return ElementTree.fromstring(standalone(figure, described(figure)))
 
 
@@ -146,7 +146,7 @@ def test_no_two_of_many_stacked_series_look_the_same() -> None:
 def test_ten_thousand_points_are_one_small_path_with_each_place() -> None:
     x = [10 ** (i / 2500) for i in range(10_000)]
     text = standalone(
-        Figure([Panel([Series(x, x, "designs", "line", "circle", size=3)], Axis(log=True), Axis(log=True))]), ""
+        Picture([Panel([Series(x, x, "designs", "line", "circle", size=3)], Axis(log=True), Axis(log=True))]), ""
     )
     assert len(text) < 200_000
     svg = ElementTree.fromstring(text)
@@ -157,7 +157,7 @@ def test_ten_thousand_points_are_one_small_path_with_each_place() -> None:
 
 def test_a_file_is_whole_by_itself_and_describes_itself() -> None:
     hostile = "<script>&\x00\ud800 name"
-    figure = Figure([Panel([bars([1], hostile), bars([2], "b")], Axis(names=[hostile]), Axis(hostile))], hostile)
+    figure = Picture([Panel([bars([1], hostile), bars([2], "b")], Axis(names=[hostile]), Axis(hostile))], hostile)
     text = standalone(figure, described(figure))
     svg = ElementTree.fromstring(text)
     assert svg.findtext(SVG + "title") == "<script>&\ufffd\ufffd name"
@@ -189,7 +189,7 @@ def test_words_and_marks_can_be_read_in_both_themes(theme: dict[str, str]) -> No
 
 
 def test_a_file_has_the_dark_colour_of_each_light_one_unless_it_is_for_paper() -> None:
-    figure = Figure([Panel([bars([1])], Axis(names=["a"]), Axis("y"))])
+    figure = Picture([Panel([bars([1])], Axis(names=["a"]), Axis("y"))])
     screen, paper = (standalone(figure, "", dark=dark).decode() for dark in (True, False))
     for name, colour in LIGHT.items():
         assert f'[fill="{colour}"]{{fill:{DARK[name]}}}' in screen

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.base.system import doctor, probe, remedy
-from penstock.base.system.doctor import Output
+from penstock.base.system.doctor import Printed
 from penstock.errors import CapabilityMissing, UsageError
 from penstock.lab.simulation.cluster.simgrid import SimGridMissing, find_python
 from penstock.runtime.keystore.place import object_settings
@@ -41,7 +41,7 @@ class Bare(doctor.Host):
     __slots__ = ()
 
     def run(self, argv, timeout_s=60.0):
-        return Output(1, stderr="nothing")
+        return Printed(1, stderr="nothing")
 
     def try_openfhe(self):
         return probe.explain(1, "3.10.13", "ModuleNotFoundError: No module named 'openfhe'")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import MachineError, UnknownName
-from penstock.front.hall.fitting import Chosen, chosen
+from penstock.front.hall.fitting import FitChoice, chosen
 from penstock.lab.fit.fit import fit_machine
 from penstock.lab.fit.measurements import Measurement, primitive_shape
 from penstock.scheme.machines import Evidence, load_machine
@@ -229,10 +229,10 @@ def test_measurements_of_two_readings_are_refused_with_the_remedy():
     with pytest.raises(MachineError, match=r"of the readings native and openfhe.*name it with --reading native"):
         fit_machine(mixed)
     with pytest.raises(MachineError, match="the results are of the readings native and openfhe"):
-        chosen(mixed, Chosen())
-    assert {m.reading for m in chosen(mixed, Chosen(reading="native"))} == {"native"}
+        chosen(mixed, FitChoice())
+    assert {m.reading for m in chosen(mixed, FitChoice(reading="native"))} == {"native"}
     with pytest.raises(UnknownName, match="measured reading"):
-        chosen(timed, Chosen(reading="native"))
+        chosen(timed, FitChoice(reading="native"))
 
 
 def test_without_any_transform_the_rate_that_matters_is_named():

@@ -15,7 +15,7 @@ from penstock.program.package.heracles import integers, package_of_heracles, pol
 from penstock.program.package.replay import run_package
 from penstock.scheme.params import catalogue
 from penstock.scheme.traces import wire
-from penstock.scheme.traces.heracles import HeraclesTrace, Instruction, Operand, encode
+from penstock.scheme.traces.heracles import HeraclesCall, HeraclesTrace, Operand, encode
 from support.package_canaries import drawn
 from support.package_watch import KINDS, searched
 
@@ -28,7 +28,7 @@ def cipher(symbol: str, limbs: int, order: int = 2) -> Operand:
     return Operand(symbol, limbs, order)
 
 
-def trace(*instructions: Instruction) -> bytes:
+def trace(*instructions: HeraclesCall) -> bytes:
     params = PARAMS
     return encode(
         HeraclesTrace(list(instructions), 4, params.ring_dim, params.num_q + params.num_p, params.num_q, params.dnum)
@@ -39,12 +39,12 @@ def program(limbs: int = 7) -> bytes:
     """(x * w, rescaled) and its rotation by one, added; times 0.5."""
     low = limbs - 1
     return trace(
-        Instruction("mul_plain", [cipher("p", limbs)], [cipher("x", limbs), cipher("w", limbs, 1)]),
-        Instruction("rescale", [cipher("q", low)], [cipher("p", limbs)]),
-        Instruction("rotate", [cipher("r", low)], [cipher("q", low)], {"galois_elt": "5"}),
-        Instruction("add", [cipher("s", low)], [cipher("q", low), cipher("r", low)]),
-        Instruction("bk_free", [], []),
-        Instruction("muli", [cipher("y", low)], [cipher("s", low)], {"scalar": "0.5"}),
+        HeraclesCall("mul_plain", [cipher("p", limbs)], [cipher("x", limbs), cipher("w", limbs, 1)]),
+        HeraclesCall("rescale", [cipher("q", low)], [cipher("p", limbs)]),
+        HeraclesCall("rotate", [cipher("r", low)], [cipher("q", low)], {"galois_elt": "5"}),
+        HeraclesCall("add", [cipher("s", low)], [cipher("q", low), cipher("r", low)]),
+        HeraclesCall("bk_free", [], []),
+        HeraclesCall("muli", [cipher("y", low)], [cipher("s", low)], {"scalar": "0.5"}),
     )
 
 
@@ -118,7 +118,7 @@ def test_the_values_of_a_plaintext_are_found_there(tmp_path: Path) -> None:
 def test_a_number_is_found_there(tmp_path: Path, kind: str) -> None:
     numbers = eval(KINDS[kind], {"np": np, "x": SECRET[:8]})
     calls = [
-        Instruction("muli", [cipher(f"y{k}", 7)], [cipher("x", 7)], {"scalar": repr(float(each))})
+        HeraclesCall("muli", [cipher(f"y{k}", 7)], [cipher("x", 7)], {"scalar": repr(float(each))})
         for k, each in enumerate(numbers)
     ]
     with PackageFile(tmp_path / "p.pkg") as file:
@@ -169,12 +169,15 @@ def test_a_wrong_file_of_values_is_refused(tmp_path: Path, values: bytes, says: 
 @pytest.mark.parametrize(
     ("instruction", "says"),
     [
-        (Instruction("muli", [cipher("y", 7)], [cipher("x", 7)]), "states it as the parameter 'scalar'"),
-        (Instruction("rotate", [cipher("y", 7)], [cipher("x", 7)], {"galois_elt": "4"}), "no rotation of the slots"),
-        (Instruction("ntt", [cipher("y", 7)], [cipher("x", 7)]), "no call of a package"),
-        (Instruction("add", [], [cipher("x", 7)]), "a call has some and 1"),
+        (HeraclesCall("muli", [cipher("y", 7)], [cipher("x", 7)]), "states it as the parameter 'scalar'"),
+        (
+            HeraclesCall("rotate", [cipher("y", 7)], [cipher("x", 7)], {"galois_elt": "4"}),
+            "no rotation of the slots",
+        ),
+        (HeraclesCall("ntt", [cipher("y", 7)], [cipher("x", 7)]), "no call of a package"),
+        (HeraclesCall("add", [], [cipher("x", 7)]), "a call has some and 1"),
     ],
 )
-def test_an_instruction_that_no_package_has_is_named(tmp_path: Path, instruction: Instruction, says: str) -> None:
+def test_an_instruction_that_no_package_has_is_named(tmp_path: Path, instruction: HeraclesCall, says: str) -> None:
     with PackageFile(tmp_path / "p.pkg") as file, pytest.raises(TraceError, match=says):
         package_of_heracles(trace(instruction), b"", file, PARAMS)

@@ -17,7 +17,7 @@ from penstock.lab.measure.bench.results import load_results
 from penstock.scheme.traces import heracles, io, jsonl
 from penstock.scheme.traces.export import export
 from penstock.scheme.traces.fhetch import read_fhetch
-from penstock.scheme.traces.heracles import HeraclesTrace, Instruction, Operand, encode, from_heracles
+from penstock.scheme.traces.heracles import HeraclesCall, HeraclesTrace, Operand, encode, from_heracles
 from penstock.scheme.traces.inspect import differences
 from penstock.scheme.traces.jsonl import read_jsonl
 from support.toy import toy
@@ -110,10 +110,10 @@ def test_files_of_lines_are_read_a_bounded_line_at_a_time(
 # HERACLES and FHETCH.
 
 
-ROTATE = Instruction("rotate", [Operand("t", 4, 2)], [Operand("a", 4, 2)], {heracles.GALOIS: "5"})
+ROTATE = HeraclesCall("rotate", [Operand("t", 4, 2)], [Operand("a", 4, 2)], {heracles.GALOIS: "5"})
 
 
-def message(*instructions: Instruction, **header: int) -> bytes:
+def message(*instructions: HeraclesCall, **header: int) -> bytes:
     params = toy()
     stated = {
         "ring_dim": params.ring_dim, "key_rns_num": params.num_q + params.num_p, "q_size": params.num_q,
@@ -144,21 +144,33 @@ def test_a_header_that_no_set_has_is_refused(header: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     ("instruction", "problem"),
     [
-        (Instruction("rotate", [Operand("t", 4, 2)], [Operand("a", 4, 2)], {"galois_elt": "9" * 5000}), "galois_elt"),
-        (Instruction("rotate", [Operand("t", 4, 2)], [Operand("a", 4, 2)], {"galois_elt": "²"}), "galois_elt"),
-        (Instruction("rotate", [Operand("t", 4, 2)], [Operand("a", 4, 2)], {"galois_elt": "99999999"}), "galois_elt"),
-        (Instruction("negate", [Operand("t", 4, 2**63)], [Operand("a", 4, 2)]), "9223372036854775808 polynomials"),
-        (Instruction("negate", [Operand("t", 4, 2)], [Operand("a", 2**64 - 1, 2)]), "18446744073709551615 limbs"),
+        (
+            HeraclesCall("rotate", [Operand("t", 4, 2)], [Operand("a", 4, 2)], {"galois_elt": "9" * 5000}),
+            "galois_elt",
+        ),
+        (HeraclesCall("rotate", [Operand("t", 4, 2)], [Operand("a", 4, 2)], {"galois_elt": "²"}), "galois_elt"),
+        (
+            HeraclesCall("rotate", [Operand("t", 4, 2)], [Operand("a", 4, 2)], {"galois_elt": "99999999"}),
+            "galois_elt",
+        ),
+        (
+            HeraclesCall("negate", [Operand("t", 4, 2**63)], [Operand("a", 4, 2)]),
+            "9223372036854775808 polynomials",
+        ),
+        (
+            HeraclesCall("negate", [Operand("t", 4, 2)], [Operand("a", 2**64 - 1, 2)]),
+            "18446744073709551615 limbs",
+        ),
         *(
             (
-                Instruction("negate", [Operand("t", 4, 2)], [Operand("a", 4, 2)], {"implied_rescales": text}),
+                HeraclesCall("negate", [Operand("t", 4, 2)], [Operand("a", 4, 2)], {"implied_rescales": text}),
                 "implied_re",
             )
             for text in ("9" * 5000, "x", "-1", "99999", "²")
         ),
     ],
 )
-def test_an_instruction_that_no_program_has_is_named(instruction: Instruction, problem: str) -> None:
+def test_an_instruction_that_no_program_has_is_named(instruction: HeraclesCall, problem: str) -> None:
     with pytest.raises(TraceError, match=rf"instruction 0 .*{problem}"):
         from_heracles(message(instruction))
 
@@ -167,7 +179,7 @@ def test_instructions_and_their_parts_are_counted(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(io.LIMIT_VARIABLE, "10")
     with pytest.raises(TraceError, match=r"has more than 10 instructions; .*PENSTOCK_MOST_OPERATIONS"):
         from_heracles(message(*[ROTATE] * 11))
-    many = Instruction("rotate", [Operand()] * 41, [])
+    many = HeraclesCall("rotate", [Operand()] * 41, [])
     with pytest.raises(TraceError, match=r"has more than 40 operands and parameters; .*PENSTOCK_MOST_OPERATIONS"):
         from_heracles(message(many))
     steps = ["sr_negp %1, %0, m=65537"] * 11

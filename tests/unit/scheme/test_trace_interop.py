@@ -25,8 +25,8 @@ from penstock.scheme.traces.expand import expanded
 from penstock.scheme.traces.export import export
 from penstock.scheme.traces.fhe_benchmarking import format_size, parse_size, result_of, rows_of
 from penstock.scheme.traces.heracles import (
+    HeraclesCall,
     HeraclesTrace,
-    Instruction,
     Operand,
     decode,
     encode,
@@ -76,13 +76,13 @@ def test_a_message_is_what_protocol_buffers_say() -> None:
     operands = bytes.fromhex("0a070a017410041802" + "12070a016110041802")
     instruction = b"\x0a\x03add" + b"\x1a" + bytes([len(operands)]) + operands
     message = b"\x0a" + bytes([len(instruction)]) + instruction + b"\x10\x03" + b"\x18\x80\x08"
-    made = HeraclesTrace([Instruction("add", [Operand("t", 4, 2)], [Operand("a", 4, 2)])], scheme=3, ring_dim=1024)
+    made = HeraclesTrace([HeraclesCall("add", [Operand("t", 4, 2)], [Operand("a", 4, 2)])], scheme=3, ring_dim=1024)
     assert encode(made) == message
     assert decode(message) == made
 
 
 def test_fields_of_a_newer_schema_are_passed_over() -> None:
-    made = HeraclesTrace([Instruction("add")], ring_dim=1024)
+    made = HeraclesTrace([HeraclesCall("add")], ring_dim=1024)
     assert decode(encode(made) + wire.number_field(99, 7) + wire.text_field(98, "new")) == made
 
 
@@ -144,7 +144,7 @@ def test_primes_are_assumed_for_every_header_that_is_written(name: str) -> None:
 
 
 def test_a_header_that_no_set_can_have_names_the_remedy() -> None:
-    made = HeraclesTrace([Instruction("add")], scheme=4, ring_dim=1024, q_size=40, key_rns_num=41, dnum=1, alpha=40)
+    made = HeraclesTrace([HeraclesCall("add")], scheme=4, ring_dim=1024, q_size=40, key_rns_num=41, dnum=1, alpha=40)
     with pytest.raises(TraceError, match=r"dnum 1\): .*; name the set with --params"):
         from_heracles(encode(made))
 
@@ -154,12 +154,12 @@ def test_a_foreign_program_trace_is_read_and_its_primes_are_marked_assumed() -> 
     ct = [Operand(f"ciphertext_{i}", 4, 2) for i in range(4)]
     made = HeraclesTrace(
         [
-            Instruction("Encrypt", [ct[0]], [Operand("plaintext_1", 4, 1)]),
-            Instruction("mul", [Operand("ciphertext_9", 4, 3)], [ct[0], ct[1]]),
-            Instruction("relin", [ct[2]], [Operand("ciphertext_9", 4, 3)]),
-            Instruction("rotate", [ct[3]], [ct[2]], {"galois_elt": "5"}),
-            Instruction("mod_switch", [Operand("ciphertext_4", 3, 2)], [ct[3]]),
-            Instruction("ADD", [Operand("out", 3, 2)], [Operand("ciphertext_4", 3, 2), Operand("plain", 3, 1)]),
+            HeraclesCall("Encrypt", [ct[0]], [Operand("plaintext_1", 4, 1)]),
+            HeraclesCall("mul", [Operand("ciphertext_9", 4, 3)], [ct[0], ct[1]]),
+            HeraclesCall("relin", [ct[2]], [Operand("ciphertext_9", 4, 3)]),
+            HeraclesCall("rotate", [ct[3]], [ct[2]], {"galois_elt": "5"}),
+            HeraclesCall("mod_switch", [Operand("ciphertext_4", 3, 2)], [ct[3]]),
+            HeraclesCall("ADD", [Operand("out", 3, 2)], [Operand("ciphertext_4", 3, 2), Operand("plain", 3, 1)]),
         ],
         scheme=4,
         ring_dim=4096,
@@ -195,17 +195,17 @@ def test_kinds_without_an_instruction_are_counted() -> None:
         ({"scheme": 1}, None, "scheme 'bgv'"),
         ({"ring_dim": 2048}, None, "N 2048, the set 1024"),
         ({"q_size": 9}, None, "primes of Q 9, the set 10"),
-        ({}, Instruction("ntt", [Operand("t", 4, 2)], [Operand("a", 4, 2)]), "trace of polynomials"),
-        ({}, Instruction("rotate", [Operand("t", 4, 2)], [Operand("a", 4, 2)]), "no odd 'galois_elt'"),
-        ({}, Instruction("add", [Operand("t", 4, 2)], [Operand("a", 4, 2)]), "it has 2 and 1"),
-        ({}, Instruction("rescale", [Operand("t", 4, 2)], [Operand("a", 40, 2)]), "'a' has 40 limbs"),
+        ({}, HeraclesCall("ntt", [Operand("t", 4, 2)], [Operand("a", 4, 2)]), "trace of polynomials"),
+        ({}, HeraclesCall("rotate", [Operand("t", 4, 2)], [Operand("a", 4, 2)]), "no odd 'galois_elt'"),
+        ({}, HeraclesCall("add", [Operand("t", 4, 2)], [Operand("a", 4, 2)]), "it has 2 and 1"),
+        ({}, HeraclesCall("rescale", [Operand("t", 4, 2)], [Operand("a", 40, 2)]), "'a' has 40 limbs"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_program_of_ours_says_why(
-    changes: dict[str, int], instruction: Instruction | None, reason: str
+    changes: dict[str, int], instruction: HeraclesCall | None, reason: str
 ) -> None:
     made = HeraclesTrace(
-        [instruction or Instruction("relin", [Operand("t", 4, 2)], [Operand("a", 4, 3)])], ring_dim=1024
+        [instruction or HeraclesCall("relin", [Operand("t", 4, 2)], [Operand("a", 4, 3)])], ring_dim=1024
     )
     for name, value in changes.items():
         setattr(made, name, value)
@@ -214,7 +214,7 @@ def test_what_cannot_be_a_program_of_ours_says_why(
 
 
 def test_a_header_without_special_primes_asks_for_the_set() -> None:
-    made = HeraclesTrace([Instruction("add")], ring_dim=1024, q_size=4, key_rns_num=4)
+    made = HeraclesTrace([HeraclesCall("add")], ring_dim=1024, q_size=4, key_rns_num=4)
     with pytest.raises(TraceError, match="--params"):
         from_heracles(encode(made))
 

@@ -42,7 +42,7 @@ from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.play.price import price_trace
 from penstock.scheme.traces.export import export, timeline
 from penstock.scheme.traces.fhe_benchmarking import result_of
-from penstock.scheme.traces.heracles import Instruction, Operand, decode, encode, from_heracles, to_heracles
+from penstock.scheme.traces.heracles import HeraclesCall, Operand, decode, encode, from_heracles, to_heracles
 from penstock.scheme.traces.inspect import summary
 from penstock.scheme.traces.io import write_trace
 from penstock.scheme.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
@@ -373,7 +373,7 @@ def test_what_nobody_knows_comes_through_every_format_that_is_read_back(tmp_path
 def test_instructions_that_are_not_read_are_unknown_unless_they_are_bookkeeping(names):
     data, _ = to_heracles(program("mr"))
     made, ciphertext = decode(data), Operand("c", 3, 2)
-    made.instructions += [Instruction(name, [ciphertext], [ciphertext] * (name[0] != "b")) for name in names]
+    made.instructions += [HeraclesCall(name, [ciphertext], [ciphertext] * (name[0] != "b")) for name in names]
     found = predict(from_heracles(encode(made), PARAMS), SHARP)
     # A rotation that is written as bookkeeping has no reading either.
     known = sum(name in ("bk_free", "Encrypt") for name in names)

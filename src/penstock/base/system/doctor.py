@@ -82,7 +82,7 @@ def _check(examine: Callable[[Host], Finding]) -> Callable[[Host], Finding]:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class Printed:
     """What a command came to. `returncode` is `None` where it could not be started or took too long."""
 
     returncode: int | None
@@ -103,17 +103,17 @@ class Host:
     def environ(self) -> Mapping[str, str]:
         return os.environ
 
-    def run(self, argv: list[str], timeout_s: float = 60.0) -> Output:
+    def run(self, argv: list[str], timeout_s: float = 60.0) -> Printed:
         """Run a command without input."""
         try:
             done = subprocess.run(
                 argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
             )
         except OSError as error:
-            return Output(None, stderr=error.strerror or str(error))
+            return Printed(None, stderr=error.strerror or str(error))
         except subprocess.TimeoutExpired:
-            return Output(None, stderr=f"no answer within {timeout_s:.0f} s")
-        return Output(done.returncode, done.stdout, done.stderr)
+            return Printed(None, stderr=f"no answer within {timeout_s:.0f} s")
+        return Printed(done.returncode, done.stdout, done.stderr)
 
     def try_openfhe(self) -> probe.ImportOutcome:
         """Import OpenFHE in a separate process."""

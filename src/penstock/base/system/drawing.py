@@ -121,7 +121,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Picture:
     """Panels in columns, row by row."""
 
     panels: Sequence[Panel]
@@ -159,19 +159,19 @@ def rounded(values: Iterable[Number]) -> tuple[Number, ...]:
     return tuple(None if v is None or not math.isfinite(v) else float(f"{v:.6g}") for v in values)
 
 
-def write_figures(figures: Mapping[str, Figure | None], folder: Path) -> list[Path]:
+def write_figures(figures: Mapping[str, Picture | None], folder: Path) -> list[Path]:
     """Write each figure that there is as `<folder>/<name>.svg`, as `write_figure`. Raises: FileError: the disk."""
     folder.mkdir(parents=True, exist_ok=True)
     return [write_figure(figure, folder / f"{name}.svg") for name, figure in figures.items() if figure is not None]
 
 
-def write_figure(figure: Figure, path: Path) -> Path:
+def write_figure(figure: Picture, path: Path) -> Path:
     """Write a figure; it replaces the one before. Raises: FileError: the disk."""
     write_atomic(path, standalone(figure, described(figure)), force=True)
     return path
 
 
-def described(figure: Figure) -> str:
+def described(figure: Picture) -> str:
     """The panels and series in words."""
     names = dict.fromkeys(named.name for panel in figure.panels for named in panel.series if named.name)
     titles = "; ".join(panel.title for panel in figure.panels if panel.title)
@@ -179,7 +179,7 @@ def described(figure: Figure) -> str:
 
 
 def standalone(
-    figure: Figure, description: str, *, font: str = "sans-serif", points: float | None = None, dark: bool = True
+    figure: Picture, description: str, *, font: str = "sans-serif", points: float | None = None, dark: bool = True
 ) -> bytes:
     """A file of a figure; the same figure gives the same bytes.
 
@@ -204,7 +204,7 @@ def standalone(
     return re.sub(r"var\(--(\w+)\)", lambda match: LIGHT[match[1]], text).encode()
 
 
-def inline(figure: Figure, ident: str) -> str:
+def inline(figure: Picture, ident: str) -> str:
     """The drawing inside a page, whose element around it describes it. `ident` differs for each figure of a page."""
     body, wide, high = _body(figure, ident)
     return (
@@ -213,7 +213,7 @@ def inline(figure: Figure, ident: str) -> str:
     )
 
 
-def _body(figure: Figure, ident: str) -> tuple[str, float, float]:
+def _body(figure: Picture, ident: str) -> tuple[str, float, float]:
     """The marks, and the width and height."""
     columns = min(figure.columns, len(figure.panels))
     wide, top, parts = columns * figure.width, 0.0, [_patterns(figure, ident)]
@@ -224,7 +224,7 @@ def _body(figure: Figure, ident: str) -> tuple[str, float, float]:
     for first in range(0, len(figure.panels), columns):
         row, below = figure.panels[first : first + columns], 0.0
         for column, panel in enumerate(row):
-            inner = _Drawing(panel, figure, ident).parts
+            inner = _PanelDrawing(panel, figure, ident).parts
             if figure.apart:
                 legend, high = _legend([panel], ident, figure.width)
                 inner.append(f'<g transform="translate(16 {figure.height + 8:.0f})">{legend}</g>')
@@ -304,7 +304,7 @@ def _ends(panel: Panel, along: str) -> tuple[float, float]:
     return low if first is None else first, high if last is None else last
 
 
-def _common_ends(figure: Figure, panel: Panel, along: str) -> tuple[float, float]:
+def _common_ends(figure: Picture, panel: Panel, along: str) -> tuple[float, float]:
     """The ends of a panel's axis, or of all panels' where they share it."""
     if along not in figure.same:
         return _ends(panel, along)
@@ -339,10 +339,10 @@ def _ticks(axis: Axis, low: float, high: float, most: int) -> list[tuple[float, 
 # Marks.
 
 
-class _Drawing:
+class _PanelDrawing:
     """One panel of a figure, drawn into its box."""
 
-    def __init__(self, panel: Panel, figure: Figure, ident: str) -> None:
+    def __init__(self, panel: Panel, figure: Picture, ident: str) -> None:
         self.panel, self.ident = panel, ident
         width, height = figure.width, figure.height
         self.parts: list[str] = []
@@ -521,7 +521,7 @@ def _pattern(number: int) -> int:
     return (number + number // len(NAMES)) % len(_PATTERNS)
 
 
-def _patterns(figure: Figure, ident: str) -> str:
+def _patterns(figure: Picture, ident: str) -> str:
     most = max(sum(series.mark == "bar" for series in panel.series) for panel in figure.panels)
     made = "".join(
         f'<pattern id="{ident}-pattern-{number}" width="8" height="8" patternUnits="userSpaceOnUse"><path d="{path}" '

@@ -126,7 +126,7 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServiceAnswer:
     """Status and JSON content of an answer."""
 
     status: int
@@ -161,7 +161,7 @@ class Web:
         if connection is not None:
             connection.close()
 
-    def ask(self, method: str, path: str, body: object = None, *, wait_s: float = 0.0) -> Answer:
+    def ask(self, method: str, path: str, body: object = None, *, wait_s: float = 0.0) -> ServiceAnswer:
         """A request that may be sent again: until it is answered, or patience ends.
 
         Args:   body: an object, as JSON. wait_s: how long the service may keep silent on purpose.
@@ -174,10 +174,10 @@ class Web:
             except ServiceError as error:
                 patience.pause(error)
 
-    def once(self, method: str, path: str, body: object = None, *, wait_s: float = 0.0) -> Answer:
+    def once(self, method: str, path: str, body: object = None, *, wait_s: float = 0.0) -> ServiceAnswer:
         """One try of a request. `body`: bytes, or an object as JSON. Raises: as `ask`."""
         response = self._sent(method, path, body, wait_s)
-        return Answer(response.status, self._object(response))
+        return ServiceAnswer(response.status, self._object(response))
 
     def download(self, path: str, target: Path, *, most_bytes: int) -> int:
         """Write the content of an answer to a file, which appears whole or not at all; its bytes.

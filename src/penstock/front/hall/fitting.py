@@ -55,14 +55,14 @@ def fit_machine(
     """
     one_of("statistic", statistic, STATISTICS)
     paths = [Path(path) for path in listed(results)] or [newest_results()]
-    wanted = Chosen(threads=listed(threads) or None, only=listed(only) or None, reading=reading, statistic=statistic)
+    wanted = FitChoice(threads=listed(threads) or None, only=listed(only) or None, reading=reading, statistic=statistic)
     log = ImportLog(skip_bad=skip_bad)
     machine, _ = fitted(load_all(paths, log=log, cpu=cpu), wanted, name, log)
     return machine if idle_power is None else replace(machine, idle_power=idle_power_of(idle_power))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class FitChoice:
     """The measurements that a machine is fitted to; `None`: all."""
 
     threads: Sequence[int] | None = None
@@ -77,7 +77,7 @@ class Chosen:
 
 def fitted(
     measurements: Sequence[Measurement],
-    wanted: Chosen,
+    wanted: FitChoice,
     name: str,
     log: ImportLog,
     on_chosen: Callable[[Sequence[Measurement]], None] = lambda kept: None,
@@ -104,7 +104,7 @@ def fitted(
     return replace(machine, description=f"{machine.description} Measured: {'; '.join(origins)}."), kept
 
 
-def chosen(measurements: Sequence[Measurement], wanted: Chosen) -> list[Measurement]:
+def chosen(measurements: Sequence[Measurement], wanted: FitChoice) -> list[Measurement]:
     """The primitives that are fitted to, all of one reading.
 
     Raises: UsageError: there are none; UnknownName: a primitive or a reading that was not measured; MachineError: they

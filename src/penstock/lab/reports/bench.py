@@ -9,7 +9,7 @@ from statistics import median
 from penstock.base.types import RowView
 from penstock.lab.measure.bench.history import History
 from penstock.lab.measure.bench.verdict import headline
-from penstock.lab.reports.markup import Column, Content, Markup, columns_of, tag
+from penstock.lab.reports.markup import Content, Heading, Markup, columns_of, tag
 from penstock.lab.reports.numbers import UNKNOWN, count, percent, ratio, seconds
 from penstock.lab.reports.page import TEXT, Section
 
@@ -97,8 +97,8 @@ def _changes(points: Sequence[History]) -> Section:
 def _trends(points: Sequence[History], names: Sequence[str]) -> Section:
     """The median of each point in every run."""
     section = Section("trends", "Trends over the runs")
-    columns = [Column("Point", TEXT), Column("With", TEXT), *(Column(name) for name in names), Column("Last to first"),
-               Column("Trend", TEXT)]  # fmt: skip
+    runs = [Heading(name) for name in names]
+    columns = [Heading("Point", TEXT), Heading("With", TEXT), *runs, Heading("Last to first"), Heading("Trend", TEXT)]
     rows = []
     for point in points:
         medians = [_median(point.samples.get(name)) for name in names]

@@ -20,7 +20,7 @@ from penstock.lab.reports.budgets import is_budgets
 from penstock.lab.reports.data import ReportData, is_streamed, last_by, load, ordered, provenances, sum_by
 from penstock.lab.reports.facts import ASSUMED, assumed
 from penstock.lab.reports.head import legend, main_mode, title, verdict
-from penstock.lab.reports.markup import Column, Content, badges, columns_of, join, tag
+from penstock.lab.reports.markup import Content, Heading, badges, columns_of, join, tag
 from penstock.lab.reports.numbers import UNKNOWN, count, free, ratio, seconds, short_size
 from penstock.lab.reports.page import PROSE, TEXT, Plots, Section, remedies
 from penstock.lab.reports.sweep import is_sweep
@@ -92,8 +92,8 @@ def _against(first: float | None, value: float | None) -> str:
     return "" if first is None or value is None or first == 0 else f" ({ratio(value / first)})"
 
 
-def _columns(first: str, runs: Sequence[Compared]) -> list[Column]:
-    return [Column(first, TEXT), *(Column(run.name) for run in runs)]
+def _columns(first: str, runs: Sequence[Compared]) -> list[Heading]:
+    return [Heading(first, TEXT), *(Heading(run.name) for run in runs)]
 
 
 def _values(values: Sequence[float | None], shown: Callable[[float | None], str]) -> list[str]:
@@ -157,7 +157,7 @@ def differences(runs: Sequence[Compared], page: Plots) -> Section:
     section.say("Everything else that was recorded is the same in all of them.")
     return section.table(
         "What differs",
-        [Column("", TEXT), *(Column(run.name, PROSE) for run in runs)],
+        [Heading("", TEXT), *(Heading(run.name, PROSE) for run in runs)],
         [(name, *(facts.get(name, UNKNOWN) for facts in facts_of_runs)) for name in names],
     )
 
@@ -227,7 +227,7 @@ def slowdowns(runs: Sequence[Compared], page: Plots) -> Section:
     for caption, quantity, shown in (("Slowdown", "slowdown", ratio), ("Total time", "total_s", seconds)):
         section.table(
             caption,
-            [*columns_of("Machine | Tier"), *(Column(run.name) for run in runs)],
+            [*columns_of("Machine | Tier"), *(Heading(run.name) for run in runs)],
             [
                 (*point, *_values([by_point[quantity].get(point) for by_point in slowdowns_of], shown))
                 for point in points
@@ -283,7 +283,7 @@ def assumptions(runs: Sequence[Compared], page: Plots) -> Section:
         return section.leave_out("these runs name no assumed or calibrated value")
     return section.table(
         "Assumed and calibrated values",
-        [*ASSUMED, Column("Runs", PROSE)],
+        [*ASSUMED, Heading("Runs", PROSE)],
         [(*key, "all" if len(where) == len(runs) else ", ".join(where)) for key, where in used.items()],
     )
 
@@ -307,7 +307,7 @@ def hosts(runs: Sequence[Compared], page: Plots) -> Section:
         rows.append((name, *(UNKNOWN if value is None else str(value) for value in values)))
     return section.table(
         "Machines and versions",
-        [Column("What", TEXT), *(Column(run.name, PROSE) for run in runs)],
+        [Heading("What", TEXT), *(Heading(run.name, PROSE) for run in runs)],
         rows,
         provenance=["measured"],
     )

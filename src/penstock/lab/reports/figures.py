@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.base.system.drawing import SIZE, Axis, Figure, Panel, described, standalone
+from penstock.base.system.drawing import SIZE, Axis, Panel, Picture, described, standalone
 from penstock.base.system.files import os_errors, write_atomic
 from penstock.errors import UsageError
 from penstock.lab.reports import plots
@@ -52,7 +52,7 @@ def overview(data: ReportData) -> bytes:
     """All panels as one SVG, for a README or a slide; the same run gives the same bytes."""
     drawn = list(panels(data).values()) or [Panel(series=[], x=Axis(), y=Axis(), title="this run holds no results yet")]
     heading = shortened(f"{title(data)} with {parameters_in_words(data)}", 110)
-    return standalone(Figure(panels=drawn, title=heading, columns=2, apart=True), numbers_of(data))
+    return standalone(Picture(panels=drawn, title=heading, columns=2, apart=True), numbers_of(data))
 
 
 def numbers_of(data: ReportData) -> str:
@@ -82,7 +82,7 @@ def write_figures(data: ReportData, folder: Path, *, width: str, style: str, for
     captions: list[str] = []
     for name, panel in drawn.items():
         caption = f"{name}: {panel.title}; {title(data)} with {parameters_in_words(data)}."
-        figure = Figure(panels=[replace(panel, title="")], width=wide, height=wide * shape)
+        figure = Picture(panels=[replace(panel, title="")], width=wide, height=wide * shape)
         text = ". ".join(filter(None, (caption, described(figure))))
         files[f"{name}.svg"] = standalone(figure, text, font=STYLES[style], points=points, dark=False)
         captions.append(caption)

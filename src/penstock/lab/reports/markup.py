@@ -78,7 +78,7 @@ LONG = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Heading:
     """A column of a table: its heading, with its unit if there is one, and its values."""
 
     heading: str
@@ -86,15 +86,15 @@ class Column:
     """`num`: right-aligned numbers; `text`: short words that stay on one line; `prose`: text that wraps."""
 
 
-def columns_of(headings: str) -> list[Column]:
+def columns_of(headings: str) -> list[Heading]:
     """Columns of headings that are parted by ` | `; `>` starts one of numbers, `~` one of prose."""
     holds = {">": "num", "~": "prose"}
-    return [Column(heading.lstrip(">~"), holds.get(heading[0], "text")) for heading in headings.split(" | ")]
+    return [Heading(heading.lstrip(">~"), holds.get(heading[0], "text")) for heading in headings.split(" | ")]
 
 
 def table(
     caption: str,
-    columns: Sequence[Column],
+    columns: Sequence[Heading],
     rows: Iterable[Sequence[Content]],
     *,
     provenance: Iterable[str] = (),
@@ -129,6 +129,6 @@ def table(
     )
 
 
-def _holds(column: Column, cell: Content) -> str:
+def _holds(column: Heading, cell: Content) -> str:
     """A long text wraps, whatever its column promises, so that it does not push the others out of sight."""
     return "prose" if isinstance(cell, str) and len(cell) > 40 else column.holds

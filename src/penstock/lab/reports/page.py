@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.base.system.drawing import Figure, Panel, described, inline
-from penstock.lab.reports.markup import Column, Content, Markup, badges, table, tag
+from penstock.base.system.drawing import Panel, Picture, described, inline
+from penstock.lab.reports.markup import Content, Heading, Markup, badges, table, tag
 
 TEXT, PROSE = "text", "prose"
 
@@ -42,7 +42,7 @@ class Section:
     def table(
         self,
         caption: str,
-        columns: Sequence[Column],
+        columns: Sequence[Heading],
         rows: Iterable[Sequence[Content]],
         *,
         provenance: Iterable[str] = (),
@@ -56,14 +56,14 @@ class Section:
 class Plots:
     """The figures of a page, in their order."""
 
-    figures: dict[str, Figure] = field(default_factory=dict)
+    figures: dict[str, Picture] = field(default_factory=dict)
 
     def add(
         self, name: str, caption: str, panels: Panel | Sequence[Panel], provenance: Sequence[str], height: int = 340
     ) -> Markup:
         """A drawn figure. Args: provenance: of the rows that it shows; height: of a panel."""
         ident = f"figure-{len(self.figures) + 1}-{name}"
-        figure = Figure(panels=[panels] if isinstance(panels, Panel) else panels, height=height)
+        figure = Picture(panels=[panels] if isinstance(panels, Panel) else panels, height=height)
         self.figures[ident] = figure
         series = described(figure)
         return tag(

@@ -19,7 +19,7 @@ from penstock.lab.reports.data import (
 )
 from penstock.lab.reports.facts import assumptions, host, not_modelled, parameters, reproduce
 from penstock.lab.reports.head import hit_ratio_text, main_mode
-from penstock.lab.reports.markup import Column, Content, Markup, columns_of, join, table, tag
+from penstock.lab.reports.markup import Content, Heading, Markup, columns_of, join, table, tag
 from penstock.lab.reports.numbers import UNKNOWN, count, free, percent, ratio, seconds, short_size, size, words
 from penstock.lab.reports.page import TEXT, Plots, Section, remedies
 
@@ -221,7 +221,7 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
     streamed = {(r["machine"], r["tier"]): r["value"] for r in rows if r["mode"] in (mode, None)}
     matrix = table(
         f"Slowdown, every key access from the tier, {mode}",
-        [Column("Tier", TEXT), *(Column(m) for m in machines)],
+        [Heading("Tier", TEXT), *(Heading(m) for m in machines)],
         [
             (t, *(plots.ideal_share(streamed[m, t]) if (m, t) in streamed else UNKNOWN for m in machines))
             for t in tiers
@@ -277,7 +277,7 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
         machines, at = data.machines(), last_by(needed, lambda r: (r["machine"], r["tier"]))
         section.table(
             "Hit ratio needed for 80 % of the ideal (slowdown 1.25×)",
-            [Column("Tier", TEXT), *(Column(m) for m in machines)],
+            [Heading("Tier", TEXT), *(Heading(m) for m in machines)],
             [
                 (t, *(hit_ratio_text(at.get((m, t))) for m in machines))
                 for t in data.tiers()
@@ -294,7 +294,7 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
         shown = _thinned(ratios, 8)
         section.table(
             f"Slowdown at forced hit ratios, {mode}",
-            [*columns_of("Machine | Tier"), *(Column(percent(h, 0)) for h in shown)],
+            [*columns_of("Machine | Tier"), *(Heading(percent(h, 0)) for h in shown)],
             [
                 (m, t, *(ratio(curves.get((m, t, h))) for h in shown))
                 for m in data.machines()
@@ -343,7 +343,7 @@ def cache_section(data: ReportData, page: Plots) -> Section:
     lines = [(m, c) for m in data.machines() for c in sorted({k[1] for k in at if k[0] == m})]
     return section.table(
         f"Slowdown by cache size, {mode}",
-        [*columns_of("Machine | >Cache | Policy | >Hits"), *(Column(t) for t in tiers)],
+        [*columns_of("Machine | >Cache | Policy | >Hits"), *(Heading(t) for t in tiers)],
         [
             (m, size(c), p, percent(hits.get((m, c, p))), *(ratio(at.get((m, c, t, p))) for t in tiers))
             for m, c in lines
@@ -434,7 +434,7 @@ def fit_section(data: ReportData, page: Plots) -> Section:
         tables.append(
             table(
                 "Relative error of the fit",
-                [Column("Kind", TEXT), *(Column(words(s)) for s in statistics)],
+                [Heading("Kind", TEXT), *(Heading(words(s)) for s in statistics)],
                 [(k, *((signed if s == "bias" else percent)(at.get((k, s))) for s in statistics)) for k in kinds],
                 provenance=provenances(errors),
             )

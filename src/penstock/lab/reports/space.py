@@ -28,7 +28,7 @@ TARGETS = ("trace", "workload")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
+class SpaceAxis:
     """A choice for each point: one of a few values."""
 
     name: str
@@ -60,7 +60,7 @@ class Measure:
 class Space:
     """Points with their axes and measures."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[SpaceAxis, ...]
     measures: tuple[Measure, ...]
     count: int
     command: str | None
@@ -71,7 +71,7 @@ class Space:
     left_out: int = 0
     """Points beyond `MOST_POINTS`."""
 
-    def axis(self, name: str) -> Axis:
+    def axis(self, name: str) -> SpaceAxis:
         """Raises: UnknownName."""
         return _named("axis", name, {axis.name: axis for axis in self.axes})
 
@@ -178,7 +178,7 @@ def space_of(
     for name, (label, values) in axes.items():
         at = {value: i for i, value in enumerate(values)}
         drawn.append(
-            Axis(
+            SpaceAxis(
                 name=name,
                 label=label,
                 values=tuple(values),
@@ -234,7 +234,7 @@ def _distinct(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _colours(axis: Axis) -> list[int] | None:
+def _colours(axis: SpaceAxis) -> list[int] | None:
     """Tiers have fixed colours; other axes use the order of the page."""
     if axis.name != "tier":
         return None

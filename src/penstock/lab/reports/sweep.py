@@ -14,7 +14,7 @@ from penstock.base.types import Rows, RowView
 from penstock.lab.advice.words import options
 from penstock.lab.reports import plots
 from penstock.lab.reports.facts import assumption_section
-from penstock.lab.reports.markup import Column, Content, Markup, columns_of, tag
+from penstock.lab.reports.markup import Content, Heading, Markup, columns_of, tag
 from penstock.lab.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
 from penstock.lab.reports.page import TEXT, Plots, Section
 from penstock.lab.reports.space import TARGETS, Space, space_of
@@ -266,7 +266,13 @@ def _moves(rows: Sequence[RowView], page: Plots) -> list[Section]:
             drawn.append(page.add(f"by-{name}", caption, figure, ["simulated"]))
         section.table(
             caption,
-            [Column(heading, TEXT), Column("Least"), Column("Median"), Column("Largest"), Column("Points")],
+            [
+                Heading(heading, TEXT),
+                Heading("Least"),
+                Heading("Median"),
+                Heading("Largest"),
+                Heading("Points"),
+            ],
             [(value, ratio(low), ratio(middle), ratio(high), count(n)) for value, low, middle, high, n in spread],
             provenance=["simulated"],
         )

@@ -25,8 +25,8 @@ from penstock.scheme.traces.heracles import (
     CKKS_SCHEMES,
     GALOIS,
     OWN,
+    HeraclesCall,
     HeraclesTrace,
-    Instruction,
     Operand,
     assumed_set,
     checked_set,
@@ -188,7 +188,7 @@ class _Builder:
             self._builder.output(value, Output(symbol, self.params.slots))
         return self._builder.finish(name, self.params, self._sink, provenance={"format": "HERACLES"})
 
-    def _add(self, call: Instruction, kind: OpKind | None, where: str) -> None:
+    def _add(self, call: HeraclesCall, kind: OpKind | None, where: str) -> None:
         op = call.op.lower()
         plain = [one for one in call.srcs if one.order == 1]
         cipher = [self._value(one) for one in call.srcs if one.order != 1]
@@ -203,7 +203,13 @@ class _Builder:
         self._numbers[symbol] = self._unused[symbol] = made
 
     def _call(
-        self, op: str, call: Instruction, kind: OpKind | None, cipher: list[int], plain: list[Operand], where: str
+        self,
+        op: str,
+        call: HeraclesCall,
+        kind: OpKind | None,
+        cipher: list[int],
+        plain: list[Operand],
+        where: str,
     ) -> int:
         add = self._builder.add
         if kind is not None:
@@ -236,7 +242,7 @@ class _Builder:
             self._constants[one.symbol] = self._sink.add_coefficients(whole, -self.params.scale_bits)
         return self._constants[one.symbol]
 
-    def _rotation(self, call: Instruction, cipher: list[int], where: str) -> int:
+    def _rotation(self, call: HeraclesCall, cipher: list[int], where: str) -> int:
         text = call.params.get(GALOIS, "")
         element = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
         if element == 2 * self.params.ring_dim - 1:
@@ -245,7 +251,7 @@ class _Builder:
             raise TraceError(f"{where}: '{GALOIS}' is '{text[:40]}', and no rotation of the slots has it")
         return self._builder.add(Verb.ROTATE, cipher, argument=self._steps[element])
 
-    def _scalar(self, call: Instruction, where: str) -> float:
+    def _scalar(self, call: HeraclesCall, where: str) -> float:
         try:
             factor = float(call.params[SCALAR])
         except (KeyError, ValueError):

@@ -16,8 +16,8 @@ from penstock.errors import TraceError
 from penstock.scheme.operations import CONJ_KEY, RELIN_KEY, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.builder import TraceBuilder
-from penstock.scheme.traces.fhetch_switches import Conversion, Found, Switch, find
-from penstock.scheme.traces.fhetch_text import ZERO, Program, parse
+from penstock.scheme.traces.fhetch_switches import Conversion, Patterns, Switch, find
+from penstock.scheme.traces.fhetch_text import ZERO, FhetchProgram, parse
 from penstock.scheme.traces.schema import Trace, TraceMeta
 
 Polynomial = frozenset[int]
@@ -37,7 +37,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Cipher:
+class FhetchCiphertext:
     """A ciphertext: its object in the trace, and its polynomials."""
 
     object_id: int
@@ -69,7 +69,7 @@ def read_fhetch(lines: Iterable[str], params: CkksParameters, *, name: str = "fh
             f"{params.num_q}: name the set of the program with --params"
         )
     builder = TraceBuilder(params)
-    _Reader(program, patterns, builder).read()
+    _Assembler(program, patterns, builder).read()
     note = f"put together from {len(program.steps)} polynomial instructions of FHETCH"
     return builder.finish(TraceMeta(workload=name, params=params.to_dict(), reading="fhetch", notes=(note,)))
 
@@ -78,10 +78,10 @@ Event = Node | Switch | tuple[Conversion, Conversion]
 """A step on a polynomial, a key switch, or the rescales of two polynomials."""
 
 
-class _Reader:
-    def __init__(self, program: Program, patterns: Found, builder: TraceBuilder) -> None:
+class _Assembler:
+    def __init__(self, program: FhetchProgram, patterns: Patterns, builder: TraceBuilder) -> None:
         self.program, self.patterns, self.builder = program, patterns, builder
-        self.cipher_of: dict[int, tuple[Cipher, int]] = {}
+        self.cipher_of: dict[int, tuple[FhetchCiphertext, int]] = {}
         """Value -> its ciphertext and which polynomial of it."""
         self.plain_of: dict[int, int] = {}
         self.digits_of: dict[tuple[int, ...], int] = {}
@@ -144,7 +144,7 @@ class _Reader:
 
     # Ciphertexts.
 
-    def _known(self, polynomial: Polynomial) -> tuple[Cipher, int] | None:
+    def _known(self, polynomial: Polynomial) -> tuple[FhetchCiphertext, int] | None:
         owners = {self.cipher_of.get(value) for value in polynomial}
         return owners.pop() if len(owners) == 1 else None
 
@@ -154,7 +154,7 @@ class _Reader:
     def _primes(self, polynomial: Polynomial) -> frozenset[int]:
         return frozenset(self.program.modulus_of[value] for value in polynomial)
 
-    def _cipher(self, polynomials: Sequence[Polynomial], line: int) -> Cipher:
+    def _cipher(self, polynomials: Sequence[Polynomial], line: int) -> FhetchCiphertext:
         """The ciphertext of these polynomials, in order; one from outside is new."""
         known = [self._known(polynomial) for polynomial in polynomials]
         if len({self._primes(polynomial) for polynomial in polynomials}) > 1:
@@ -178,9 +178,9 @@ class _Reader:
             return side[0] != side[1] and all(self._outside(polynomial) for polynomial in side)
         return one[0] == other[0] and (one[1], other[1]) == (0, 1)
 
-    def _make(self, polynomials: Sequence[Polynomial], name: str | None = None) -> Cipher:
+    def _make(self, polynomials: Sequence[Polynomial], name: str | None = None) -> FhetchCiphertext:
         limbs = min(len(polynomial) for polynomial in polynomials)
-        made = Cipher(self.builder.ciphertext(limbs, len(polynomials), name=name), tuple(polynomials))
+        made = FhetchCiphertext(self.builder.ciphertext(limbs, len(polynomials), name=name), tuple(polynomials))
         for position, polynomial in enumerate(polynomials):
             for value in polynomial:
                 self.cipher_of[value] = made, position
@@ -197,7 +197,7 @@ class _Reader:
         return plaintext
 
     def _add(
-        self, kind: OpKind, limbs: int, operands: Sequence[Cipher], made: Sequence[Polynomial], **more: object
+        self, kind: OpKind, limbs: int, operands: Sequence[FhetchCiphertext], made: Sequence[Polynomial], **more: object
     ) -> None:
         cipher = self._make(made)
         self.builder.add(
@@ -337,7 +337,7 @@ class _Reader:
             self.builder.add(
                 OpKind.DECOMPOSE, limbs_in=limbs, limbs_out=limbs, operands=[source.object_id], output=digits
             )
-        both = [source, Cipher(self.digits_of[switch.digits], ())]
+        both = [source, FhetchCiphertext(self.digits_of[switch.digits], ())]
         self._add(OpKind.ROTATE_HOISTED, limbs, both, made, **more)
         return 3
 

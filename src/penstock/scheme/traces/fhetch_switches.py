@@ -14,7 +14,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 
 from penstock.errors import TraceError
-from penstock.scheme.traces.fhetch_text import COPY, SCALAR, ZERO, Program, Step
+from penstock.scheme.traces.fhetch_text import COPY, SCALAR, ZERO, FhetchProgram, LimbStep
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Switch:
 
 
 @dataclass(slots=True)
-class Found:
+class Patterns:
     """Conversions and switches of a program, and the steps that belong to them."""
 
     special: set[int]
@@ -57,7 +57,7 @@ class Found:
     """Steps that are inside."""
 
 
-def find(program: Program) -> Found:
+def find(program: FhetchProgram) -> Patterns:
     """All conversions and key switches.
 
     Raises: TraceError: a conversion that is none of the three, or a division that no second one goes with.
@@ -66,7 +66,7 @@ def find(program: Program) -> Found:
 
 
 class _Finder:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: FhetchProgram) -> None:
         self.program, self.steps = program, program.steps
         self.maker = {step.made: i for i, step in enumerate(self.steps)}
         self.users: dict[int, list[int]] = defaultdict(list)
@@ -77,7 +77,7 @@ class _Finder:
         self.conversions = self._conversions()
         self.special = self._special()
 
-    def all(self) -> Found:
+    def all(self) -> Patterns:
         raised, divided, rescales = [], [], []
         for conversion in self.conversions:
             if self.special & conversion.targets.keys():
@@ -112,7 +112,7 @@ class _Finder:
             waiting = None
         if waiting is not None:
             raise TraceError(f"line {self.steps[waiting[0].first].line}: a division by P that no second one goes with")
-        return Found(self.special, rescales, switches, self.taken)
+        return Patterns(self.special, rescales, switches, self.taken)
 
     def _conversions(self) -> list[Conversion]:
         """Steps between coefficients and evaluations, joined where values flow from one to the other."""
@@ -172,7 +172,7 @@ class _Finder:
                 raise TraceError(f"line {self.steps[i].line}: a limb that not all limbs of its conversion add to")
         return sorted(conversion_of.values(), key=lambda conversion: conversion.first)
 
-    def _same_prime(self, step: Step) -> None:
+    def _same_prime(self, step: LimbStep) -> None:
         """Limbs are at one prime, but for the scaling inside a conversion that brings them to another."""
         primes = {self.program.modulus_of[value] for value in (step.made, *step.reads)} - {COPY}
         if len(primes) > 1:

@@ -52,7 +52,7 @@ _NAMED = re.compile("(m|q|k|offset|omega|mask|logn)=" + _NUMBER, re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LimbStep:
     """One instruction on limbs: its result, its operands, its prime, and k of an automorphism."""
 
     op: str
@@ -65,10 +65,10 @@ class Step:
 
 
 @dataclass(slots=True)
-class Program:
+class FhetchProgram:
     """All steps, and which values come from outside."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[LimbStep] = field(default_factory=list)
     ring_dim: int | None = None
     """N, where the head or an automorphism says it."""
     modulus_of: list[int] = field(default_factory=list)
@@ -100,13 +100,13 @@ class _Moduli:
         return self.numbers.setdefault(written, len(self.numbers)) if written >= LEAST_PRIME else None
 
 
-def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
+def parse(lines: Iterable[str], where: str = "FHETCH text") -> FhetchProgram:
     """The program in these lines. Comments, and what follows `halt`, are passed over.
 
     Raises: TraceError: a line that is not an instruction, an instruction on numbers that are not integers, a table with
             a gap, two values of N, a file in binary, or more instructions than the limit.
     """
-    program, moduli, most = Program(), _Moduli(), most_operations()
+    program, moduli, most = FhetchProgram(), _Moduli(), most_operations()
     held: dict[int, int] = {}
 
     def value(modulus: int, *, outside: bool) -> int:
@@ -174,7 +174,7 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> Program:
             raise too_many(where, most, "instructions")
         held[made] = value(modulus or (program.modulus_of[reads[0]] if reads else COPY), outside=False)
         program.steps.append(
-            Step(ZERO if zeros else op, held[made], tuple(reads), modulus, scalar, named.get("k"), number)
+            LimbStep(ZERO if zeros else op, held[made], tuple(reads), modulus, scalar, named.get("k"), number)
         )
     if not program.steps:
         raise TraceError(f"{where}: no instruction; give a .fhetch file of polynomial instructions")

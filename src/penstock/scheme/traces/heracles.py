@@ -70,7 +70,7 @@ class Operand:
 
 
 @dataclass(slots=True)
-class Instruction:
+class HeraclesCall:
     """One instruction: its name, its result, its operands, and its parameters by name."""
 
     op: str = ""
@@ -88,7 +88,7 @@ class Instruction:
 class HeraclesTrace:
     """The message in the file."""
 
-    instructions: list[Instruction] = field(default_factory=list)
+    instructions: list[HeraclesCall] = field(default_factory=list)
     scheme: int = 3
     ring_dim: int = 0
     key_rns_num: int = 0
@@ -108,7 +108,7 @@ def encode(trace: HeraclesTrace) -> bytes:
     return b"".join(parts + [wire.number_field(i, number) for i, number in enumerate(numbers, 2)])
 
 
-def _encode_instruction(instruction: Instruction) -> bytes:
+def _encode_instruction(instruction: HeraclesCall) -> bytes:
     operands = b"".join(
         wire.bytes_field(
             number, wire.text_field(1, one.symbol) + wire.number_field(2, one.limbs) + wire.number_field(3, one.order)
@@ -142,8 +142,8 @@ def decode(data: bytes) -> HeraclesTrace:
     return trace
 
 
-def _decode_instruction(message: memoryview, most_parts: int) -> Instruction:
-    instruction = Instruction()
+def _decode_instruction(message: memoryview, most_parts: int) -> HeraclesCall:
+    instruction = HeraclesCall()
     for number, value in wire.fields(message):
         if number == 1:
             instruction.op = wire.text(value)
@@ -209,8 +209,8 @@ def to_heracles(trace: Trace) -> tuple[bytes, dict[str, int]]:
         if kind in (OpKind.MULT, OpKind.SQUARE):
             product = Operand(f"{made[0].symbol}_product", made[0].limbs, 3)
             first = "square" if kind is OpKind.SQUARE else "mul"
-            out.instructions.append(Instruction(first, [product], srcs, own, kind.value))
-            out.instructions.append(Instruction("relin", made, [product], {}, kind.value))
+            out.instructions.append(HeraclesCall(first, [product], srcs, own, kind.value))
+            out.instructions.append(HeraclesCall("relin", made, [product], {}, kind.value))
             continue
         if op["key"] is not None and kind is not OpKind.RELINEARIZE:
             element = 2 * params.ring_dim - 1 if op["key"] == CONJ_KEY else int(op["key"].split(":")[1])
@@ -219,12 +219,14 @@ def to_heracles(trace: Trace) -> tuple[bytes, dict[str, int]]:
         if name is None:
             skipped[kind.value] += 1
             name = OWN + kind.value
-        out.instructions.append(Instruction(name, made, srcs, own, kind.value))
+        out.instructions.append(HeraclesCall(name, made, srcs, own, kind.value))
     left_out = trace.meta.left_out
     most = most_operations()
     if sum(left_out.values()) > most:
         raise too_many("the trace", most, "operations left out")
-    out.instructions += [Instruction(OWN + kind, evalop=kind) for kind, count in left_out.items() for _ in range(count)]
+    out.instructions += [
+        HeraclesCall(OWN + kind, evalop=kind) for kind, count in left_out.items() for _ in range(count)
+    ]
     return encode(out), added([skipped, left_out])
 
 
@@ -330,7 +332,7 @@ def checked_set(message: HeraclesTrace, params: CkksParameters) -> CkksParameter
     return params
 
 
-def merged(instructions: list[Instruction]) -> Iterator[tuple[Instruction, OpKind | None]]:
+def merged(instructions: list[HeraclesCall]) -> Iterator[tuple[HeraclesCall, OpKind | None]]:
     """Instructions; a product and the `relin` of it that follows at once are one, of kind `mult` or `square`."""
     uses = Counter(one.symbol for instruction in instructions for one in instruction.srcs)
     at = 0
@@ -347,7 +349,7 @@ def merged(instructions: list[Instruction]) -> Iterator[tuple[Instruction, OpKin
             if after.srcs[0].symbol == symbol and uses[symbol] == 1:
                 kind = OpKind.SQUARE if instruction.op.lower() == "square" else OpKind.MULT
                 yield (
-                    Instruction(instruction.op, after.dests, instruction.srcs, instruction.params, instruction.evalop),
+                    HeraclesCall(instruction.op, after.dests, instruction.srcs, instruction.params, instruction.evalop),
                     kind,
                 )
                 at += 2
@@ -356,7 +358,7 @@ def merged(instructions: list[Instruction]) -> Iterator[tuple[Instruction, OpKin
         at += 1
 
 
-def unknown_kind(instruction: Instruction) -> OpKind | None:
+def unknown_kind(instruction: HeraclesCall) -> OpKind | None:
     """The kind of an operation that a reader passes over; `None`: bookkeeping, or the client's.
 
     One with a separate instruction that lost its operands is a composite too: nobody knows its limbs and its key.
@@ -384,7 +386,7 @@ class _Reader:
         self.left_out: Counter[str] = Counter()
         self._objects: dict[str, int] = {}
 
-    def add(self, index: int, instruction: Instruction, kind: OpKind | None) -> None:
+    def add(self, index: int, instruction: HeraclesCall, kind: OpKind | None) -> None:
         where = f"instruction {index} ({instruction.op})"
         named = kind or self._kind(instruction, where)
         if named is None:
@@ -434,7 +436,7 @@ class _Reader:
             **implied,
         )
 
-    def _kind(self, instruction: Instruction, where: str) -> OpKind | None:
+    def _kind(self, instruction: HeraclesCall, where: str) -> OpKind | None:
         op = instruction.op.lower()
         plain = any(one.order == 1 for one in instruction.srcs)
         if op in ("ntt", "intt"):
@@ -465,7 +467,7 @@ class _Reader:
             "mod_switch": OpKind.RESCALE,
         }.get(op)
 
-    def _key(self, kind: OpKind, instruction: Instruction, where: str) -> str | None:
+    def _key(self, kind: OpKind, instruction: HeraclesCall, where: str) -> str | None:
         wanted = TRAITS[kind].key
         if wanted != "rot":
             return wanted
@@ -483,7 +485,7 @@ class _Reader:
         return self._objects[one.symbol]
 
 
-def _implied(instruction: Instruction, name: str, where: str) -> int:
+def _implied(instruction: HeraclesCall, name: str, where: str) -> int:
     """What automatic scaling does inside an instruction, as penstock writes it."""
     written = instruction.params.get(name, "0")
     if not _SMALL.fullmatch(written):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.base.system.drawing import SYMBOLS, Axis, Figure, Panel, Series, bars, write_figures
+from penstock.base.system.drawing import SYMBOLS, Axis, Panel, Picture, Series, bars, write_figures
 from penstock.base.system.palette import NAMES
 from penstock.studies.cryptoracle.data import PredictedApplication, Priced
 from penstock.studies.cryptoracle.errors import errors
@@ -35,7 +35,7 @@ THREADS = "threads inside one operation"
 
 def draw_measured(points: Sequence[FigurePoint], folder: Path) -> list[Path]:
     """One SVG for each figure, and for each of its quantities, that has points. Raises: FileError: the disk."""
-    figures: dict[str, Figure] = {}
+    figures: dict[str, Picture] = {}
     for figure, quantity in sorted({(p.figure, p.quantity) for p in points}):
         own = [p for p in points if (p.figure, p.quantity) == (figure, quantity)]
         names = sorted({p.line for p in own}, key=_order)
@@ -49,7 +49,7 @@ def draw_measured(points: Sequence[FigurePoint], folder: Path) -> list[Path]:
         subject = TITLES.get(figure, TITLES["figure5"]).partition(",")[0]
         title = f"{subject}: CryptOracle's figure {figure[-1]} on this machine"
         name = figure if is_time else f"{figure}-{re.sub('[^0-9A-Za-z]', '-', quantity)}"
-        figures[name] = Figure([Panel(lines, x, y, title)], width=640, height=400)
+        figures[name] = Picture([Panel(lines, x, y, title)], width=640, height=400)
     return write_figures(figures, folder)
 
 
@@ -74,7 +74,7 @@ def draw_predictions(points: Sequence[PredictedApplication], folder: Path) -> li
     return write_figures(drawn, folder)
 
 
-def _errors(points: Sequence[PredictedApplication]) -> Figure | None:
+def _errors(points: Sequence[PredictedApplication]) -> Picture | None:
     """Figure 9(a): mean |error| against threads, a panel for each model."""
     threads = sorted({p.threads for p in points})
     x, y = Axis(THREADS, names=[str(count) for count in threads]), Axis("mean |error| of the runtime [%]")
@@ -88,10 +88,10 @@ def _errors(points: Sequence[PredictedApplication]) -> Figure | None:
             lines += [_line(i, name, known)] if known else []
         panels.append(Panel(lines, x, y, model))
     title = "CryptOracle's figure 9(a), from its data"
-    return Figure(panels, title, columns=3, width=420, same="y") if threads else None
+    return Picture(panels, title, columns=3, width=420, same="y") if threads else None
 
 
-def _correlation(points: Sequence[PredictedApplication]) -> Figure | None:
+def _correlation(points: Sequence[PredictedApplication]) -> Picture | None:
     """Figure 9(b) as points: predicted against measured."""
     panels, ends = [], [math.inf, 0.0]
     x, y = Axis("measured (the paper's data)", "s", True), Axis("predicted", "s", True)
@@ -106,10 +106,10 @@ def _correlation(points: Sequence[PredictedApplication]) -> Figure | None:
     equal = Series(ends, ends, "", "muted", dash="solid")
     panels = [replace(panel, series=[equal, *panel.series]) for panel in panels]
     title = "CryptOracle's figure 9(b), from its data"
-    return Figure(panels, title, columns=3, width=420, same="xy") if ends[1] else None
+    return Picture(panels, title, columns=3, width=420, same="xy") if ends[1] else None
 
 
-def _shares(points: Sequence[PredictedApplication]) -> Figure | None:
+def _shares(points: Sequence[PredictedApplication]) -> Picture | None:
     """Figure 10: the contribution of each operation to the predicted time."""
     priced = {f"{p.name} {model}": which(p) for p in points for model, which in MODELS.items()}
     parts = {name: each.by_operation for name, each in priced.items() if isinstance(each, Priced)}
@@ -121,7 +121,7 @@ def _shares(points: Sequence[PredictedApplication]) -> Figure | None:
         series.append(bars(shares, operation, NAMES[i % len(NAMES)]))
     title = "CryptOracle's figure 10, 8 threads, N = 2^16, depth 10"
     x, y = Axis(names=list(parts)), Axis("share of the predicted time [%]")
-    return Figure([Panel(series, x, y, title, stack=True)], width=760, height=440)
+    return Picture([Panel(series, x, y, title, stack=True)], width=760, height=440)
 
 
 def draw_sweeps(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
@@ -138,7 +138,7 @@ def draw_sweeps(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     return write_figures({name: _curves(name, lines) for name, lines in sorted(curves.items())}, folder)
 
 
-def _curves(name: str, lines: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]) -> Figure:
+def _curves(name: str, lines: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]) -> Picture:
     """Published medians with marks, and our predictions dashed in the same colour."""
     figure, _, vendor = name.partition("-")
     series = []
@@ -150,4 +150,4 @@ def _curves(name: str, lines: Mapping[str, Sequence[tuple[int, Mapping[str, Any]
     x = Axis(THREADS, log=True, ticks=sorted({threads for points in lines.values() for threads, _ in points}))
     y = Axis(f"{what} (markers: published; dashed: penstock)", unit, True)
     title = ", ".join(filter(None, (TITLES[figure], vendor)))
-    return Figure([Panel(series, x, y, title)], width=640, height=400)
+    return Picture([Panel(series, x, y, title)], width=640, height=400)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.system.drawing import Axis, Figure, Panel, Rule, Series, bars, write_figure
+from penstock.base.system.drawing import Axis, Panel, Picture, Rule, Series, bars, write_figure
 from penstock.base.system.palette import BLUE, GREEN, ORANGE, PINK, RED, SKY
 from penstock.lab.instorage.design_space import Own
 from penstock.lab.instorage.front import Mask
@@ -62,22 +62,22 @@ def _speedups(rows: Rows, query: str, x: Axis, published: Mapping[str, Printed],
     return panels
 
 
-def _pir(rows: Rows) -> Figure:
+def _pir(rows: Rows) -> Picture:
     """Speedup against queries together."""
     x = Axis("queries together", log=True, ticks=data.BATCHES)
     inspire = f"inspire.{{}}.restream-overlap.batch{data.BATCHES[-1]}.speedup"
     panels = _speedups(rows, "pir", x, data.PIR_MAX, inspire)
-    return Figure(panels, "Private retrieval over 288 GiB", columns=2, same="y")
+    return Picture(panels, "Private retrieval over 288 GiB", columns=2, same="y")
 
 
-def _ssc(rows: Rows) -> Figure:
+def _ssc(rows: Rows) -> Picture:
     """Speedup against vectors in a ciphertext."""
     x = Axis("vectors in a ciphertext", log=True, ticks=data.SSC_BATCHES)
     panels = _speedups(rows, "ssc", x, data.SSC_MAX)
-    return Figure(panels, "Similarity scores over 128 GB of ciphertexts", columns=2, same="y")
+    return Picture(panels, "Similarity scores over 128 GB of ciphertexts", columns=2, same="y")
 
 
-def _ablation(rows: Rows) -> Figure:
+def _ablation(rows: Rows) -> Picture:
     """Time without an optimisation over the time with all."""
     x = Axis("read from flash again for each ciphertext", names=list(ABLATION.values()))
     y = Axis("slowdown against all optimisations", "x")
@@ -87,10 +87,10 @@ def _ablation(rows: Rows) -> Figure:
         rules = [Rule("y", data.ABLATION[drive].value, "published", "dot")]
         series = [bars(values, colour=(BLUE, ORANGE, GREEN, PINK))]
         panels.append(Panel(series, x, y, DRIVE_NAME[drive], rules=rules))
-    return Figure(panels, columns=2, same="y")
+    return Picture(panels, columns=2, same="y")
 
 
-def _power(rows: Rows) -> Figure:
+def _power(rows: Rows) -> Picture:
     """Watts of the accelerators under each reading of Table II."""
     readings = {"engine": "one engine", "accelerator": "an accelerator", "drive": "the drive"}
     series = [
@@ -99,7 +99,7 @@ def _power(rows: Rows) -> Figure:
     ]
     x, y = Axis(names=[f"a row is {text}" for text in readings.values()]), Axis("power of the accelerators [W]", "W")
     panel = Panel(series, x, y, rules=[Rule("y", data.BUDGET_W.value, "budget", "dot")])
-    return Figure([panel], "Power of the accelerators, Table II", width=640, height=400)
+    return Picture([panel], "Power of the accelerators, Table II", width=640, height=400)
 
 
 def draw_space(
@@ -129,4 +129,4 @@ def draw_space(
     y = Axis("time of a query (simulated)", "s", True)
     rules = [Rule("x", watts, f"budget, {watts:g} W", "dot")]
     panel = Panel(series, x, y, f"{len(space):,} designs: {space.query.workload}, {together}", rules=rules)
-    return write_figure(Figure([panel], width=760, height=520), path)
+    return write_figure(Picture([panel], width=760, height=520), path)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.base.system.drawing import Axis, Figure, Panel, Rule, Series, bars, write_figures
+from penstock.base.system.drawing import Axis, Panel, Picture, Rule, Series, bars, write_figures
 from penstock.base.system.palette import BLUE, GREEN, GREY, NAMES, ORANGE, RED, tier_colours
 from penstock.studies.io_study import data
 from penstock.studies.io_study.history import BARS
@@ -45,7 +45,7 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 
 
 def draw_all(
-    figures: Mapping[str, Callable[[Rows], Figure]], rows: Iterable[Mapping[str, Any]], folder: Path
+    figures: Mapping[str, Callable[[Rows], Picture]], rows: Iterable[Mapping[str, Any]], folder: Path
 ) -> list[Path]:
     """Write each figure, which is drawn of the rows by their ids."""
     by_id = {str(row["id"]): row for row in rows}
@@ -57,7 +57,7 @@ def computed(rows: Rows, ids: Iterable[str]) -> list[float]:
     return [rows[row]["first_principles"] for row in ids]
 
 
-def _history(rows: Rows) -> Figure:
+def _history(rows: Rows) -> Picture:
     """A bar for each machine with a file: speedup of a refresh over a measured CPU."""
     speedups = {name: rows[f"history.{name}.speedup_over_cpu"] for name in (*BARS, "cpu-native")}
     shown = {name: row for name, row in speedups.items() if row["first_principles"]}
@@ -70,10 +70,10 @@ def _history(rows: Rows) -> Figure:
     note = f"No diamond: no number is printed for {', '.join(bare)}." if bare else ""
     x, y = Axis(note, names=[BAR_NAME[name] for name in shown]), Axis("speedup over OpenFHE on two threads", "x", True)
     title = "Figure 1: a refresh, by slot and level: priced from machine files (blue), measured (green)"
-    return Figure([Panel(series, x, y, title)], width=840, height=440)
+    return Picture([Panel(series, x, y, title)], width=840, height=440)
 
 
-def _workflow(rows: Rows) -> Figure:
+def _workflow(rows: Rows) -> Picture:
     """Seconds of the five steps of each run, keys from the tier of figure 7."""
     panels = []
     for application in data.APPLICATIONS:
@@ -83,10 +83,10 @@ def _workflow(rows: Rows) -> Figure:
         ]
         title = f"{APPLICATION_NAME[application]}, keys from {TIER_NAME[data.SHOWN_TIER]}"
         panels.append(Panel(series, Axis(names=STEPS), Axis("time, first principles", "s", True), title))
-    return Figure(panels, columns=2, same="y")
+    return Picture(panels, columns=2, same="y")
 
 
-def _slowdowns(rows: Rows) -> Figure:
+def _slowdowns(rows: Rows) -> Picture:
     """Bars a tier: published, calibrated, first principles."""
     panels = []
     x, y = Axis(names=list(TIER_NAME.values())), Axis("slowdown, every key from the tier", "x", True)
@@ -98,7 +98,7 @@ def _slowdowns(rows: Rows) -> Figure:
             bars([row["first_principles"] for row in at], "first principles", BLUE),
         ]
         panels.append(Panel(series, x, y, f"{name}, {APPLICATION_NAME[application]}"))
-    return Figure(panels, columns=2)
+    return Picture(panels, columns=2)
 
 
 def _by_tier(rows: Rows, ids: str, steps: Sequence[int], of: Callable[[float], float], mark: str = "") -> list[Series]:
@@ -110,7 +110,7 @@ def _by_tier(rows: Rows, ids: str, steps: Sequence[int], of: Callable[[float], f
     return series
 
 
-def _hit_ratios(rows: Rows) -> Figure:
+def _hit_ratios(rows: Rows) -> Picture:
     """Share of the ideal speed against the hit ratio."""
     x, y = Axis("hit ratio of the on-chip memory [%]"), Axis("share of the ideal speed [%]")
     rules = [Rule("y", 100 * data.IDEAL_SHARE, dash="dot")]
@@ -120,10 +120,10 @@ def _hit_ratios(rows: Rows) -> Figure:
         series = _by_tier(rows, ids, range(0, 101, 10), lambda value: 100 * value)
         title = f"SHARP, {APPLICATION_NAME[application]} (dashed: the study's rules)"
         panels.append(Panel(series, x, y, title, rules=rules))
-    return Figure(panels, columns=2, same="y")
+    return Picture(panels, columns=2, same="y")
 
 
-def _hosts(rows: Rows) -> Figure:
+def _hosts(rows: Rows) -> Picture:
     """Execution time against hosts, relative to one host over the same tier."""
     x = Axis("hosts (dashed: the study's rules)", log=True, ticks=data.HOST_COUNTS)
     y = Axis("time / time of one host", "x", True)
@@ -133,10 +133,10 @@ def _hosts(rows: Rows) -> Figure:
         series = _by_tier(rows, ids, data.HOST_COUNTS, lambda value: 1 / value, "circle")
         title = f"{ACCELERATOR_NAME[accelerator]}, {APPLICATION_NAME[application]}, {network}"
         panels.append(Panel(series, x, y, title))
-    return Figure(panels, columns=2, height=300)
+    return Picture(panels, columns=2, height=300)
 
 
-def _breakdown(rows: Rows) -> Figure:
+def _breakdown(rows: Rows) -> Picture:
     """Shares of the time; published values as marks at the boundaries of the parts."""
     panels = []
     for accelerator, name in ACCELERATOR_NAME.items():
@@ -154,10 +154,10 @@ def _breakdown(rows: Rows) -> Figure:
         x = Axis(f"hosts (black: published{where})", names=[str(h) for h in data.HOST_COUNTS])
         y, title = Axis("share of the time, first principles [%]"), f"{name}, ResNet-20, PCIe disk, Ethernet"
         panels.append(Panel([*series, *marks], x, y, title, stack=True))
-    return Figure(panels, columns=2, same="y")
+    return Picture(panels, columns=2, same="y")
 
 
-def _tornado(rows: Rows) -> Figure:
+def _tornado(rows: Rows) -> Picture:
     """By how much each assumption moves each main quantity."""
     panels = []
     for name, title in SHOWN_IN_TORNADO:
@@ -173,4 +173,4 @@ def _tornado(rows: Rows) -> Figure:
             rules.append(Rule("x", base["calibrated"] / base["first_principles"], "the study's"))
         y = Axis(names=[policy.replace("-", " ") for _, policy in times])
         panels.append(Panel(series, Axis("times what is computed"), y, title, rules=rules))
-    return Figure(panels, columns=2, width=620)
+    return Picture(panels, columns=2, width=620)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.base.system.drawing import Axis, Figure, Panel, Rule, Series, write_figures
+from penstock.base.system.drawing import Axis, Panel, Picture, Rule, Series, write_figures
 from penstock.base.system.palette import NAMES
 from penstock.base.types import Row
 from penstock.lab.prediction.models import LEVEL
@@ -37,7 +37,7 @@ def _series(model: str, x: Sequence[float], y: Sequence[float], size: float, *, 
     return Series(x, y, model, NAMES[i], MARKS[i] + ("-open" if outlined else ""), size=size)
 
 
-def _points(points: Sequence[Scored]) -> Figure | None:
+def _points(points: Sequence[Scored]) -> Picture | None:
     """One panel a protocol, logarithmic on both axes, with the line of equality and a band of 10 % around it."""
     scored = {point.model for point in points}
     names = [name for name in models() if name in scored]
@@ -53,7 +53,7 @@ def _points(points: Sequence[Scored]) -> Figure | None:
             series.append(_series(name, [x for x, _ in pairs], [y for _, y in pairs], 5, outlined=name != names[0]))
         x, y = (Axis(title, "s", True, (ends[0], ends[1])) for title in ("measured", "predicted"))
         panels.append(Panel(series, x, y, protocol))
-    return Figure(panels, columns=3, width=400, height=360) if panels else None
+    return Picture(panels, columns=3, width=400, height=360) if panels else None
 
 
 def _by_protocol(rows: Sequence[Row], column: str, ends: tuple[str, str] | None = None) -> list[Series]:
@@ -70,14 +70,14 @@ def _by_protocol(rows: Sequence[Row], column: str, ends: tuple[str, str] | None 
     return series
 
 
-def _errors(rows: Sequence[Row]) -> Figure | None:
+def _errors(rows: Sequence[Row]) -> Picture | None:
     """Mean absolute error by protocol and model, logarithmic; a line reaches from the median to the 90th percentile."""
     series = _by_protocol(rows, "mean_abs_error", ("median_abs_error", "p90_abs_error"))
     y = Axis("mean |error| (line: median to 90th percentile)", "%", True)
     return _figure(rows, series, y, BAND, "Predicted against measured, by hold-out")
 
 
-def _coverage(rows: Sequence[Row]) -> Figure | None:
+def _coverage(rows: Sequence[Row]) -> Picture | None:
     """Share of held-out measurements inside the 90 % interval, for the models that state one."""
     ends, (low, high) = [-0.5, len({row["protocol"] for row in rows}) - 0.5], ([share] * 2 for share in COVERAGE)
     name = f"{COVERAGE[0]:.0%} to {COVERAGE[1]:.0%}"
@@ -86,8 +86,8 @@ def _coverage(rows: Sequence[Row]) -> Figure | None:
     return _figure(rows, [band, *_by_protocol(rows, "coverage90")], y, LEVEL, "Coverage of the intervals, by hold-out")
 
 
-def _figure(rows: Sequence[Row], series: Sequence[Series], y: Axis, line: float, title: str) -> Figure | None:
+def _figure(rows: Sequence[Row], series: Sequence[Series], y: Axis, line: float, title: str) -> Picture | None:
     """A figure over the protocols of the rows; `None` without rows. `line`: a value of `y` to look for."""
     x = Axis(names=list(dict.fromkeys(row["protocol"] for row in rows)))
     panel = Panel(series, x, y, title, rules=[Rule("y", line)])
-    return Figure([panel], width=max(520, 120 * len(x.names)), height=400) if rows else None
+    return Picture([panel], width=max(520, 120 * len(x.names)), height=400) if rows else None

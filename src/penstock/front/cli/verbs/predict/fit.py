@@ -18,7 +18,7 @@ from penstock.front.cli.imported import tell_imported
 from penstock.front.cli.measured_fit import ERRORS_STYLE, check_options, describe, draw_check, measure
 from penstock.front.cli.options import PATH, Values, counts_of, parts_of, quiet_option, together
 from penstock.front.cli.output import draw_rows, emit, format_option, progress_console, toml_target
-from penstock.front.hall.fitting import BUDGET, TARGET, Chosen, asked_of, counted, experiment_of, fitted, session_of
+from penstock.front.hall.fitting import BUDGET, TARGET, FitChoice, asked_of, counted, experiment_of, fitted, session_of
 from penstock.lab.fit.measurements import READINGS, Measurement, few_calls, statistic_of
 from penstock.lab.prediction.importers import BUILDS, ImportLog, load_all, newest_results
 from penstock.lab.prediction.validation.statistics import AUTO, STATISTICS
