@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from penstock.front.hall.fitting import fit_machine as fit_machine
     from penstock.front.hall.predicting import precision as precision
     from penstock.front.hall.predicting import predict as predict
-    from penstock.front.hall.predicting import suggest as suggest
     from penstock.front.hall.predicting import what_if as what_if
     from penstock.front.hall.programs import trace as trace
     from penstock.front.hall.queueing import run_queue as run_queue
     from penstock.front.hall.running import run as run
     from penstock.front.hall.simulating import simulate as simulate
+    from penstock.front.hall.suggesting import suggest as suggest
     from penstock.front.hall.sweeping import sweep as sweep
     from penstock.program.openfhe.recorder.context import record as record
 
@@ -42,7 +42,8 @@ _PLACES = {
     "penstock.front.hall.catalogues": "catalogue machine parameters sizes",
     "penstock.front.hall.computing": "package_keys package_server",
     "penstock.front.hall.fitting": "fit_machine",
-    "penstock.front.hall.predicting": "precision predict suggest what_if",
+    "penstock.front.hall.predicting": "precision predict what_if",
+    "penstock.front.hall.suggesting": "suggest",
     "penstock.front.hall.programs": "trace",
     "penstock.front.hall.queueing": "run_queue",
     "penstock.front.hall.running": "run",

@@ -13,6 +13,7 @@ from penstock.front.hall.programs import Program, set_of, trace_of
 from penstock.front.hall.result import Table
 from penstock.lab.simulation.names import one_of
 from penstock.program import workloads
+from penstock.program.running.readings import READINGS
 from penstock.scheme.machines import (
     Machine,
     load_machine,
@@ -205,8 +206,6 @@ def _policies() -> Rows:
 
 
 def _readings() -> Rows:
-    from penstock.program.running.readings import READINGS
-
     return [{"name": name, "description": reading.meaning} for name, reading in READINGS.items()]
 
 

@@ -104,15 +104,13 @@ def queried(
     database.require_complete()
     of = database.description
     refuse_of_other_kinds(of.kind, ASKS, given)
-    if memory is not None and "prefetch" in given:
-        raise UsageError("--memory decides --prefetch: leave one of them out")
-    if memory is not None and reading != "native":
-        raise UsageError(f"--memory is of penstock's own evaluator: leave --reading {reading} out, or --memory")
+    if memory is not None:
+        _check_memory(given, reading)
     if (machine is None) != (disk is None):
         raise UsageError("a simulation needs both: --compare MACHINE.toml and --disk DISK.toml")
     question = question_of(database, indices, vector, pattern, seed)
-    length = len(question) if isinstance(question, bytes) else None
-    plan = of.plan(folds=folds, summation=summation, pattern_bytes=length)
+    pattern_bytes = len(question) if isinstance(question, bytes) else None
+    plan = of.plan(folds=folds, summation=summation, pattern_bytes=pattern_bytes)
     queries = len(question) if of.kind == PIR else 1
     simulated = None
     if machine is not None and disk is not None:
@@ -121,26 +119,32 @@ def queried(
     content = _generated(database)
     if check and content is None:
         raise UsageError("--check is for generated databases: the records of a file are not kept with the database")
+    planner = None if memory is None else scan_planner(database, plan, queries, memory)
     reply = answer(
-        database,
-        question,
-        plan=plan,
-        prefetch=prefetch,
-        direct=not cached,
-        threads=threads,
-        reading=reading,
-        library=client_library,
-        planner=None if memory is None else scan_planner(database, plan, queries, memory),
-        on_entry=on_entry,
-    )
+        database, question, plan=plan, prefetch=prefetch, direct=not cached, threads=threads, reading=reading,
+        library=client_library, planner=planner, on_entry=on_entry,
+    )  # fmt: skip
     right = _is_right(database, content, question, reply) if check and content is not None else None
     result = _row(database, reply, _shown(of.kind, question, reply, top), right, reading, threads)
-    words = plan.packing.chunk_bytes if isinstance(plan, MatchPlan) else 1
-    notes = [_MISSED.format(words)] if words > 1 else []
+    notes = _missed(plan)
     if simulated is not None:
         result |= _beside(simulated, result)
         notes += [*simulated.warnings, *disturbed(result)]
     return result, notes, right
+
+
+def _check_memory(given: Collection[str], reading: str) -> None:
+    """Raises: UsageError: another option that does not go with a budget of memory."""
+    if "prefetch" in given:
+        raise UsageError("--memory decides --prefetch: leave one of them out")
+    if reading != "native":
+        raise UsageError(f"--memory is of penstock's own evaluator: leave --reading {reading} out, or --memory")
+
+
+def _missed(plan: object) -> list[str]:
+    """A note where a search may miss matches."""
+    words = plan.packing.chunk_bytes if isinstance(plan, MatchPlan) else 1
+    return [_MISSED.format(words)] if words > 1 else []
 
 
 def _row(database: Database, reply: Answer, shown: RowView, right: bool | None, reading: str, threads: int) -> Row:

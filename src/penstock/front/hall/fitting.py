@@ -15,11 +15,12 @@ from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.result import listed
 from penstock.lab.fit.fit import fit_machine as fit_to
 from penstock.lab.fit.measurements import MEDIAN, QUIET, WARM, Measurement, of_reading, statistic_of
-from penstock.lab.measure.bench.spec import GROUPS
+from penstock.lab.measure.bench.spec import GROUPS, default_threads
 from penstock.lab.prediction.composites import expanded
 from penstock.lab.prediction.idle import idle_power as idle_power_of
 from penstock.lab.prediction.importers import ImportLog, load_all, newest_results
-from penstock.lab.prediction.validation.statistics import AUTO, STATISTICS
+from penstock.lab.prediction.models import PenstockModel, programs
+from penstock.lab.prediction.statistics import AUTO, STATISTICS
 from penstock.lab.simulation.names import one_of
 from penstock.program.running.readings import DEFAULT_READING
 from penstock.scheme.machines import Machine
@@ -165,7 +166,6 @@ def asked_of(budget: str | None, target: str | None) -> Goal:
 
 def session_of(threads: Sequence[int] | None, store: Path | None, reading: str | None) -> Session:
     """A measurement of this machine; `None`: the default."""
-    from penstock.base.system.host import available_cores
     from penstock.lab.measure.bench.store import default_store
     from penstock.lab.prediction.experiments.session import Session, default_counts
 
@@ -203,8 +203,6 @@ def checked(measurements: Sequence[Measurement], machine: Machine) -> Rows:
 
     Programs whose whole run the machine cannot predict are left out.
     """
-    from penstock.lab.prediction.models import PenstockModel, programs
-
     model, rows = PenstockModel(machine), []
     for m in programs(measurements):
         whole = m.as_whole()

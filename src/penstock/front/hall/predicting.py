@@ -1,13 +1,12 @@
-"""`penstock.predict`, `precision` and `suggest`: time, error and parameters of a program before it runs."""
+"""`penstock.predict`, `what_if` and `precision`: time and error of a program before it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from penstock.base.system.files import check_target, write_atomic
 from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError, UsageError
 from penstock.front.hall.advising import Advised, advised_as
@@ -19,26 +18,18 @@ from penstock.lab.prediction.precision import DRAWS, Precision, ProgramAtSet, me
 from penstock.lab.prediction.prediction import Prediction
 from penstock.lab.prediction.prediction import predict as predicted_by
 from penstock.lab.prediction.shared import Shared, predict_shared
-from penstock.lab.prediction.suggest import MOST_DIGITS, ORDERS, RING_DIMS, Suggestions
-from penstock.lab.prediction.suggest import suggest as suggested
-from penstock.lab.prediction.whatif import Carried, Recorded, WhatIfAxes, Workload
+from penstock.lab.prediction.whatif import Axes, Recorded, Workload
 from penstock.lab.prediction.whatif import Program as Counted
 from penstock.lab.prediction.whatif import what_if as rows_of
-from penstock.lab.simulation.names import one_of
 from penstock.program.evaluator.flooding import STATISTICAL_BITS
 from penstock.program.evaluator.tally import tally_of
-from penstock.program.running.native_set import family_for, other_word
+from penstock.program.running.reading import resolve
 from penstock.scheme.machines import Machine, assumptions, load_machine, load_machines
-from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm, form_of
-from penstock.scheme.params.spec import spec_of
 from penstock.scheme.params.variation import varied
 from penstock.scheme.traces import is_trace_file
-from penstock.scheme.unpriced import UNPRICED, refuse
 
-MOST_BITS = 60
-"""Of a precision that is asked for."""
 _SHOWN_ROWS = (
     "ring_dim", "depth", "dnum", "security_bits", "key_form", "machine", "threads", "predicted_s", "low_s", "high_s",
     "predicted_j", "peak_bytes", "key_bytes", "bootstraps", "reason",
@@ -48,10 +39,6 @@ _SHOWN_PRECISION = (
     "high_max_error", "checks_passed", "draws",
 )  # fmt: skip
 _SHOWN_SHARED = ("shared_bits", "lost_bits", "error_bound", "flooding_std", "verdict")
-_SHOWN_SETS = (
-    "ring_dim", "depth", "dnum", "security_bits", "slots", "predicted_s", "low_s", "high_s", "num_keys", "key_bytes",
-    "peak_bytes", "precision_bits",
-)  # fmt: skip
 _AXES = ("ring_dim", "depth", "dnum", "threads", "security_asked", "key_form", "machine")
 
 
@@ -122,37 +109,6 @@ class Predicted(Result):
     def at_least(self) -> dict[str, float | None]:
         """Total -> its lower bound, `None` where nothing is known of it; empty: the totals are known."""
         return dict(self.prediction.at_least or {})
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Suggested(Table):
-    """Parameter sets that carry a program, the best first."""
-
-    suggestions: Suggestions
-    base: CkksParameters
-    notes: tuple[str, ...] = ()
-    """The model set of the suggestions, and why it was taken."""
-
-    def params(self, index: int = 0) -> CkksParameters:
-        """The set of a row; `params=` of every function takes it."""
-        return self.suggestions.params(self.rows[index], self.base)
-
-    def save(self, path: str | Path, index: int = 0, *, force: bool = False) -> Path:
-        """Write the set of a row to a .toml file, for `params=` and `--params`.
-
-        Raises: UsageError: another suffix, or no set is the best as their times are unknown; WouldOverwrite: the file
-                exists, and not `force`.
-        """
-        refuse(self.rows[index][UNPRICED] or {}, f"{path}: sets of {self.rows[index]['workload']} are in no order")
-        target = Path(path)
-        if target.suffix != ".toml":
-            raise UsageError(f"{target}: a parameter set is written as .toml; name the file so")
-        check_target(target, force=force)
-        row = self.rows[index]
-        source = f"penstock predict suggest {row['workload']} ({row['size']}), sets like {self.base.name}"
-        named = spec_of(self.params(index)).model_copy(update={"name": target.stem, "source": source})
-        write_atomic(target, named.to_toml().encode(), force=force)
-        return target
 
 
 @names_arguments
@@ -328,30 +284,22 @@ def precision(
     Raises: UsageError: a trace, which has no values; ParamsError: no scale can be: the set is not for OpenFHE, or
             values drown in noise.
     """
-    from penstock.program.running.reading import resolve
-
     name = name_of(program, "precision")
     workload, size_name, checked = resolve(name, set_of(params), size)
     tried = [varied(checked, scale_bits=bits) for bits in listed(scale_bits)] or [checked]
     noise = {"queries": queries, "statistical_bits": statistical_bits} if shared else {}
-    predicted: Callable[..., Precision | Shared] = predict_shared if shared else predict_precision
     rows: Rows = []
     refused: dict[int, PenstockError] = {}
-    total = len(tried) * (draws + measure)
     for index, params in enumerate(tried):
-
-        def drawn(done: int, _: int, before: int = index * (draws + measure)) -> None:
-            on_draw(before + done, total)
-
-        def ran(done: int, _: int, before: int = index * (draws + measure) + draws) -> None:
-            on_draw(before + done, total)
-
         own = workload.data(workload.SIZES[size_name], params.slots, seed, None if data is None else Path(data))
-        given = ProgramAtSet.of(name, params, size_name, seed, own)
+
+        def on_step(done: int, before: int = index * (draws + measure)) -> None:
+            on_draw(before + done, len(tried) * (draws + measure))
+
         try:
-            rows.append(predicted(given, reading=reading, draws=draws, on_draw=drawn, **noise).to_row())
-            if measure:
-                rows.append(measure_precision(given, reading=reading, runs=measure, on_run=ran).to_row())
+            given = Given.of(name, params, size_name, seed, own)
+            # The prediction stays where the measurement fails.
+            rows.extend(_precision_rows(given, reading, draws, measure, noise, on_step))
         except PenstockError as error:
             refused[params.scale_bits] = error
     if not rows:
@@ -369,109 +317,15 @@ def precision(
     )
 
 
-@names_arguments
-def suggest(
-    program: Program,
-    machine: str | Path | Machine,
-    *,
-    params: str | Path | CkksParameters | None = None,
-    size: str | None = None,
-    security: int = 128,
-    ring_dims: Sequence[int] | None = None,
-    digits: Sequence[int] | None = None,
-    precision: float | None = None,
-    by: str = "time",
-    threads: int | None = None,
-    key_form: str | KeyForm | None = None,
-    workers: int = 1,
-    on_ring: Callable[[int, int], None] | None = None,
-    spelled: Callable[[str], str] = str,
-) -> Suggested:
-    """Parameter sets for a program on a machine, the best first. Nothing is encrypted.
-
-    Args:   program: as of `penstock.trace`; params: the model set for the others (default: the one that the
-            machine was built for); security: required bits, 0 for none; ring_dims, digits: the values to try (default:
-            all); precision: required bits behind the binary point of the result; by: time, time-per-slot, keys or
-            memory; workers: processes, as of `sweep`; on_ring(done, total): called after each ring dimension; spelled:
-            a front end's spelling of a word.
-    Returns: rows; `.params()` is the first set.
-    Raises: UsageError: no set carries the program, with the reason at each ring dimension.
-    """
-    chosen = load_machine(machine) if not isinstance(machine, Machine) else machine
-    one_of("order", by, ORDERS)
-    if precision is not None and not 1 <= precision <= MOST_BITS:
-        raise UsageError(f"{spelled('precision')} {precision}: bits are a number from 1 to {MOST_BITS}")
-    for ring_dim in ring_dims or ():
-        if ring_dim not in RING_DIMS:
-            rule = f"{ring_dim} is not a power of two from {RING_DIMS[0]} to {RING_DIMS[-1]}"
-            raise UsageError(f"{spelled('ring_dim')}: {rule}")
-    if digits is not None and min(digits, default=0) < 1:
-        raise UsageError(f"{spelled('dnum')}: {min(digits, default=0)}; key switching has one digit or more")
-    asked, note = _to_suggest(program, params, size, chosen, precision, spelled)
-    notes = [] if note is None else [note]
-    word = other_word(asked.params, chosen)
-    notes += [f"warning: {word}"] if word is not None else []
-    suggestions = suggested(
-        asked,
-        chosen,
-        security=security,
-        ring_dims=tuple(ring_dims or RING_DIMS),
-        digits=tuple(digits or range(1, MOST_DIGITS + 1)),
-        by=by,
-        threads=threads,
-        key_form=form_of(key_form),
-        workers=workers,
-        precision=precision,
-        on_ring=on_ring,
-    )
-    return Suggested(
-        rows=tuple(suggestions.rows),
-        title=f"{suggestions.rows[0]['workload']} ({asked.size}) on {chosen.name}, sets like {asked.params.name}",
-        provenance="predicted",
-        warnings=tuple(dict.fromkeys([*notes, *(text for row in suggestions.rows for text in row["warnings"])])),
-        assumed=tuple(assumptions(chosen)),
-        shown=_SHOWN_SETS,
-        x="key_bytes",
-        y="predicted_s",
-        by=("ring_dim",),
-        suggestions=suggestions,
-        base=asked.params,
-        notes=tuple(notes),
-    )
-
-
-def _to_suggest(
-    program: object,
-    params: str | Path | CkksParameters | None,
-    size: str | None,
-    machine: Machine,
-    precision: float | None,
-    spelled: Callable[[str], str],
-) -> tuple[Workload | Carried, str | None]:
-    """A program at the set that suggested ones are like, and a line about the set where nobody named it."""
-    from penstock.program.running.reading import resolve
-
-    if isinstance(program, str | Path) and not is_trace_file(str(program)):
-        name = str(program)
-        family, note = params, None
-        if params is None:
-            taken = family_for(name, None, size, machine, precision)
-            family, note = taken.params, taken.note
-        _, size_name, checked = resolve(name, set_of(family), size)
-        return Workload(name=name, size=size_name, params=checked), note
-    if size is not None:
-        raise UsageError(f"a trace has its size: leave {spelled('size')} out")
-    own = Carried.of(trace_of(program, None, None), set_of(params))
-    if params is not None or machine.native_params is None:
-        return own, None
-    native = catalogue.get(machine.native_params)
-    built = f"machine '{machine.name}' was built for '{native.name}'"
-    try:
-        own.count([native])
-    except UsageError as error:
-        tried = f"sets like '{own.params.name}', the trace's own, are tried"
-        return own, f"{tried}: {built}, and the trace does not fit that: {error}"
-    return replace(own, params=native), f"sets like '{native.name}' are tried: {built}"
+def _precision_rows(
+    given: Given, reading: str, draws: int, measure: int, noise: Mapping[str, int], on_step: Callable[[int], None]
+) -> Iterator[Row]:
+    """The precision that is predicted at one scale, and the measured one. Args: noise: of a shared result."""
+    predicted: Callable[..., Precision | Shared] = predict_shared if noise else predict_precision
+    yield predicted(given, reading=reading, draws=draws, on_draw=lambda done, _: on_step(done), **noise).to_row()
+    if measure:
+        on_run: Callable[[int, int], None] = lambda done, _: on_step(draws + done)  # noqa: E731
+        yield measure_precision(given, reading=reading, runs=measure, on_run=on_run).to_row()
 
 
 def counted_of(
@@ -485,8 +339,6 @@ def counted_of(
     Raises: as `penstock.trace`.
     """
     if isinstance(program, str | Path) and not is_trace_file(str(program)):
-        from penstock.program.running.reading import resolve
-
         _, size_name, checked = resolve(str(program), set_of(params), size)
         return Workload(name=str(program), size=size_name, params=checked)
     return Recorded(tally=tally_of(trace_of(program, params, size, spelled=spelled)))

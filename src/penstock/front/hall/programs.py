@@ -13,13 +13,15 @@ from penstock.errors import UsageError
 from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.result import Result
 from penstock.program.running.native_set import set_for
+from penstock.program.running.trace import trace_workload
 from penstock.program.workloads import valued
 from penstock.scheme.machines import Machine
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.sizes import bytes_by_form
 from penstock.scheme.traces import is_trace_file
-from penstock.scheme.traces.inspect import summary
+from penstock.scheme.traces.inspect import read_program, summary
+from penstock.scheme.traces.io import write_trace
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.unpriced import AT_LEAST, UNPRICED
 
@@ -63,8 +65,6 @@ class Traced(Result):
 
         Raises: WouldOverwrite: the file exists, and not `force`; FileError.
         """
-        from penstock.scheme.traces.io import write_trace
-
         write_trace(self.trace, Path(path), force=force)
         return Path(path)
 
@@ -138,8 +138,6 @@ def trace_of(
         program = program.trace
     text = str(program) if isinstance(program, str | Path) else None
     if text is not None and not is_trace_file(text):
-        from penstock.program.running.trace import trace_workload
-
         return trace_workload(text, set_of(params), size, seed)
     if params is not None or size is not None:
         what = text or "a trace"
@@ -148,8 +146,6 @@ def trace_of(
             "'penstock trace' and penstock.trace() take a trace to other parameters"
         )
     if text is not None:
-        from penstock.scheme.traces.inspect import read_program
-
         return read_program(Path(text))
     return program if isinstance(program, Trace) else _recorded(program)
 

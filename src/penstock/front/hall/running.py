@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -21,7 +21,7 @@ from penstock.front.hall.advising import Advised, advised_as
 from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.programs import name_of, set_of
 from penstock.front.hall.result import Result
-from penstock.lab.advice.measured import Measured
+from penstock.lab.advice.measured import Measured, advise
 from penstock.lab.simulation.names import one_of
 from penstock.program.running.clear import run_clear
 from penstock.program.running.reading import Reading, Run, resolve
@@ -32,8 +32,13 @@ from penstock.runtime.native.memory import peak_resident_bytes
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.schema import Trace
 
+if TYPE_CHECKING:
+    from penstock.service.near.remote import NodeEngine
+
 NODE = "node:"
 """Before the address of a key node, in the place of a key store."""
+_WORDS = {"store": ("keys", "tenant"), "tenant": ("keys", "tenant")}
+"""Option of a reading -> the words of the front ends that give it, where they are not its own."""
 RUN_READINGS = tuple(name for name, reading in READINGS.items() if reading.verb == "run")
 """The readings that give a program's values."""
 
@@ -67,8 +72,6 @@ class Ran(Result):
 
         Raises: UsageError: nothing was encrypted.
         """
-        from penstock.lab.advice.measured import advise
-
         if self.asked is None:
             raise UsageError(f"the {self.reading} reading encrypts nothing, and its time says nothing: run native")
         return advised_as(advise(self.asked))
@@ -135,10 +138,52 @@ def run(
         "client": client, "client_library": client_library,
     }  # fmt: skip
     options = options_of(chosen, **stated, spelled=spelled)
-    workload, size_name, checked = resolve(name, set_of(params), size)
-    sized = workload.SIZES[size_name]
     own_data = data is not None or inputs is not None
-    given = _data_of(name, workload, sized, checked, seed, data, inputs, spelled)
+    clear = _in_the_clear(name, set_of(params), size, reading, seed, data, inputs, spelled)
+    if chosen.keys:
+        options |= {"threads": threads} | ({} if on_operation is None else {"on_operation": on_operation})
+    if reading == "clear":
+        return _ran_without_keys(clear, clear.common["clear"])
+    done = chosen.read(name, clear.common["params"], clear.common["size"], seed, clear.data, **options)
+    if not chosen.keys:
+        return _ran_without_keys(clear, done)
+    words = {"reading": reading, "params": params, "size": size, "seed": seed, "threads": threads, **stated}
+    return _ran_encrypted(clear, done, words, own_data=own_data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clear:
+    """A program with its data, run in the clear."""
+
+    name: str
+    workload: ModuleType
+    data: Any
+    numbers: Row
+    """What is measured so far."""
+    common: Row
+    """Fields of `Ran` that every reading shares."""
+
+    def check(self, returned: object) -> Check:
+        """The comparison of what a reading returned with the clear result."""
+        check: Check = self.workload.check(
+            self.common["clear"], returned, self.data, self.workload.SIZES[self.common["size"]]
+        )
+        return check
+
+
+def _in_the_clear(
+    name: str,
+    params: CkksParameters | None,
+    size: str | None,
+    reading: str,
+    seed: int,
+    data: object,
+    inputs: RowView | str | Path | Sequence[str] | None,
+    spelled: Callable[[str], str],
+) -> _Clear:
+    """The program in the clear, before another reading. Raises: as `run`."""
+    workload, size_name, checked = resolve(name, params, size)
+    given = _data_of(name, workload, workload.SIZES[size_name], checked, seed, data, inputs, spelled)
     started = time.perf_counter()
     clear = run_clear(name, checked, size_name, seed, given)
     numbers: Row = {
@@ -151,53 +196,57 @@ def run(
         "title": f"{workload.NAME} ({size_name}) at {checked.name}, {reading}", "provenance": "measured",
         "workload": workload.NAME, "size": size_name, "params": checked, "reading": reading, "clear": clear,
     }  # fmt: skip
-    if not chosen.keys:
-        returned = clear if reading == "clear" else chosen.read(name, checked, size_name, seed, given, **options)
-        if isinstance(returned, Mapping):  # a reading's own numbers
-            numbers |= returned
-            return Ran(rows=(), values=returned, numbers=numbers, **common)
-        check: Check = workload.check(clear, returned, given, sized)
-        numbers |= {"result_norm": float(np.linalg.norm(returned))}
-        numbers |= check.numbers if reading == "clear" else checked_numbers(check)
-        ran = Ran(
-            rows=(), values=returned, numbers=numbers, check=None if reading == "clear" else check,
-            outputs=outputs_of(workload, returned), **common,
-        )  # fmt: skip
-        return _held(ran, name, given)
-    options |= {"threads": threads} | ({} if on_operation is None else {"on_operation": on_operation})
-    done: Run = chosen.read(name, checked, size_name, seed, given, **options)
-    check = workload.check(clear, done.result, given, sized)
+    return _Clear(name, workload, given, numbers, common)
+
+
+def _ran_without_keys(clear: _Clear, returned: Any) -> Ran:
+    """A run in the clear, or of a reading that has noise and no keys. Raises: RunDiffers."""
+    if isinstance(returned, Mapping):  # a reading's own numbers
+        return Ran(rows=(), values=returned, numbers=clear.numbers | dict(returned), **clear.common)
+    check, is_clear = clear.check(returned), clear.common["reading"] == "clear"
+    numbers = clear.numbers | {"result_norm": float(np.linalg.norm(returned))}
+    numbers |= check.numbers if is_clear else checked_numbers(check)
     ran = Ran(
-        rows=tuple(_by_kind(done.trace)), values=done.result, outputs=outputs_of(workload, done.result),
-        numbers=numbers | measured_numbers(done, check), check=check, trace=done.trace, **common,
+        rows=(), values=returned, numbers=numbers, check=None if is_clear else check,
+        outputs=outputs_of(clear.workload, returned), **clear.common,
     )  # fmt: skip
-    words = {"reading": reading, "params": params, "size": size, "seed": seed, "threads": threads, **stated}
-    return _held(replace(ran, asked=_asked(name, size_name, checked, done, words, own_data=own_data)), name, given)
+    return _held(ran, clear)
 
 
-def _asked(name: str, size: str, params: CkksParameters, done: Run, words: RowView, *, own_data: bool) -> Measured:
+def _ran_encrypted(clear: _Clear, done: Run, words: RowView, *, own_data: bool) -> Ran:
+    """A run of an encrypted reading, with its options in the words of a command. Raises: RunDiffers."""
+    check = clear.check(done.result)
+    ran = Ran(
+        rows=tuple(_by_kind(done.trace)), values=done.result, outputs=outputs_of(clear.workload, done.result),
+        numbers=clear.numbers | measured_numbers(done, check), check=check, trace=done.trace, **clear.common,
+    )  # fmt: skip
+    return _held(replace(ran, asked=_asked(clear.name, ran, done, words, own_data=own_data)), clear)
+
+
+def _asked(name: str, ran: Ran, done: Run, words: RowView, *, own_data: bool) -> Measured:
     """A run and its options, in the words of a command."""
     texts = {
         option: value.name if isinstance(value, CkksParameters) else value
         for option, value in words.items()
         if isinstance(value, str | int | Path | CkksParameters)
     }
-    return Measured(program=name, size=size, params=params, done=done, words=texts, named=not own_data)
+    return Measured(program=name, size=ran.size, params=ran.params, done=done, words=texts, named=not own_data)
 
 
-def _held(ran: Ran, name: str, data: object) -> Ran:
+def _held(ran: Ran, clear: _Clear) -> Ran:
     """The run. Raises: RunDiffers."""
     if ran.check is not None and not ran.passed:
         keys = READINGS[ran.reading].keys
-        message = f"{name} {'encrypted' if keys else 'with noise'} differs from clear: {'; '.join(ran.check.rules)}"
-        raise RunDiffers(message + (_outgrown(ran, name, data) if keys else ""), ran)
+        how = "encrypted" if keys else "with noise"
+        message = f"{clear.name} {how} differs from clear: {'; '.join(ran.check.rules)}"
+        raise RunDiffers(message + (_outgrown(ran, clear) if keys else ""), ran)
     return ran
 
 
-def _outgrown(ran: Ran, name: str, data: object) -> str:
+def _outgrown(ran: Ran, clear: _Clear) -> str:
     """The cause of a difference, where the noisy reading knows it: values that outgrew the modulus, or drowned."""
     try:
-        READINGS["noisy"].read(name, ran.params, ran.size, 0, data)
+        READINGS["noisy"].read(clear.name, ran.params, ran.size, 0, clear.data)
     except PenstockError as error:
         return f". The values do not fit: {error}" if isinstance(error, ParamsError) else ""
     return ""
@@ -281,54 +330,51 @@ def options_of(
     Args:   spelled: how the front end writes a word.
     Raises: UsageError: an option that is not of this reading; a tenant without a store; UnitError.
     """
-    both = f"{spelled('keys')} and {spelled('tenant')} are"
-    given = {
-        "input_budget_bytes": (input_budget, f"{spelled('input_budget')} is"),
-        "memory_bytes": (memory, f"{spelled('memory')} is"),
-        "store": (keys, both),
-        "tenant": (tenant, both),
-        "client": (client, f"{spelled('client')} is"),
-        "client_library": (client_library, f"{spelled('client_library')} is"),
-    }
-    for option, (value, words) in given.items():
-        if value is not None and option not in reading.options:
+    given: Row = {
+        "key_budget_bytes": key_budget, "input_budget_bytes": input_budget, "memory_bytes": memory, "store": keys,
+        "tenant": tenant, "client": client, "client_library": client_library,
+    }  # fmt: skip
+    given = {option: value for option, value in given.items() if value is not None}
+    for option in given:
+        if option not in reading.options and option != "key_budget_bytes":
+            words = [spelled(word) for word in _WORDS.get(option, (option.removesuffix("_bytes"),))]
+            verb = "is" if len(words) == 1 else "are"
             of = " or ".join(READINGS.with_option(option))
-            raise UsageError(f"{words} for {spelled('reading')} {of}, not for {reading.name}")
+            raise UsageError(f"{' and '.join(words)} {verb} for {spelled('reading')} {of}, not for {reading.name}")
     if tenant is not None and keys is None:
         raise UsageError(f"{spelled('tenant')} names keys of a store: name the store with {spelled('keys')}")
     if tenant is not None:
         check_tenant(tenant, spelled("tenant"))
-    node = None
     if keys is not None and str(keys).startswith(NODE):
-        from penstock.service.near.link import parse_address
-        from penstock.service.near.remote import engine_at
-
-        if key_budget is not None or memory is not None:
-            raise UsageError(
-                f"{spelled('keys')} {keys}: keys at a node take no memory here; leave out {spelled('key_budget')} and "
-                f"{spelled('memory')}"
-            )
-        node, keys = str(keys).removeprefix(NODE), os.environ.get("PENSTOCK_KEYS", "keys")
-        parse_address(node)
+        given["node"] = _node_of(str(keys), key_budget, memory, spelled)
+        keys = os.environ.get("PENSTOCK_KEYS", "keys")
     if key_budget is not None and not reading.keys:
         raise UsageError(
             f"the {reading.name} reading has no keys: leave out {spelled('key_budget')}, or run native or openfhe"
         )
-    read = {
-        "key_budget_bytes": _bytes(key_budget, spelled("key_budget")),
-        "input_budget_bytes": _bytes(input_budget, spelled("input_budget")),
-        "memory_bytes": _bytes(memory, spelled("memory")),
-        "store": None if keys is None else local_folder(str(keys), spelled("keys")),
-        "tenant": tenant,
-        "client": client,
-        "client_library": client_library,
-        "node": None if node is None else partial(engine_at, node),
-    }
-    return {option: value for option, value in read.items() if value is not None}
+    for option in given:
+        if option.endswith("_bytes") and isinstance(given[option], str):
+            given[option] = parse_bytes(given[option], spelled(option.removesuffix("_bytes")))
+    if keys is not None:
+        given["store"] = local_folder(str(keys), spelled("keys"))
+    return given
 
 
-def _bytes(value: str | int | None, what: str) -> int | None:
-    return parse_bytes(value, what) if isinstance(value, str) else value
+def _node_of(
+    keys: str, key_budget: str | int | None, memory: str | int | None, spelled: Callable[[str], str]
+) -> partial[NodeEngine]:
+    """What makes the engine at a key node. Raises: UsageError: a budget of memory here, or no address."""
+    from penstock.service.near.link import parse_address
+    from penstock.service.near.remote import engine_at
+
+    if key_budget is not None or memory is not None:
+        raise UsageError(
+            f"{spelled('keys')} {keys}: keys at a node take no memory here; leave out {spelled('key_budget')} and "
+            f"{spelled('memory')}"
+        )
+    node = keys.removeprefix(NODE)
+    parse_address(node)
+    return partial(engine_at, node)
 
 
 def _by_kind(trace: Trace) -> Rows:

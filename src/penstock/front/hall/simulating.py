@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from penstock.base.types import Row
+from penstock.base.types import Row, RowView
 from penstock.errors import UsageError
 from penstock.front.hall.advising import Advised, advised_as
 from penstock.front.hall.arguments import names_arguments
@@ -17,6 +17,7 @@ from penstock.front.hall.programs import Home, Program, homes
 from penstock.front.hall.result import Result, groups_of, listed, varying
 from penstock.lab.advice.simulated import Asks, advise
 from penstock.lab.simulation.cluster.simgrid import SimGrid, find_python
+from penstock.lab.simulation.memory.levels import Hierarchy
 from penstock.lab.simulation.play import OnMachine, answers, answers_among
 from penstock.lab.simulation.question import Point, Question
 from penstock.lab.simulation.worded import WordedQuestion, worded_question
@@ -135,23 +136,27 @@ def simulate(
     Raises: UnknownName: a name that does not exist, with the nearest; UsageError, UnitError, MachineError: what
             `penstock simulate` refuses, with the same words.
     """
-    arguments = dict(locals())
+    asked = _asked_of(dict(locals()))
+    asks, notes = _answered(asked, program, params, size, seed, listed(beside))
+    result = simulation_of(asked, [answered.found for answered in asks])
+    return replace(result, warnings=(*notes, *result.warnings), asks=tuple(asks))
+
+
+def _asked_of(arguments: RowView) -> Asked:
+    """The question that arguments ask."""
     given = {
         word.name: _word_of(word, arguments[ARGUMENTS(word.name)])
         for word in ARGUMENTS.taken()
         if arguments[ARGUMENTS(word.name)] is not None
     }
-    others = listed(beside)
-    if others:
+    if others := listed(arguments["beside"]):
         given["beside"] = [
             str(program) if isinstance(program, str | Path) else f"program {i}" for i, program in enumerate(others)
         ]
     asked = worded_question(Words(**given), set(given), ARGUMENTS)
     for machine in asked.question.machines:  # before anything is traced
         asked.question.points_on(machine)
-    asks, notes = _answered(asked, program, params, size, seed, others)
-    result = simulation_of(asked, [answered.answer for answered in asks])
-    return replace(result, warnings=(*notes, *result.warnings), asks=tuple(asks))
+    return asked
 
 
 def _answered(
@@ -222,8 +227,6 @@ def rests_on(question: Question, tiers: Iterable[Tier], networks: Iterable[Netwo
 
 def tiers_of(points: Iterable[Point]) -> list[Tier]:
     """The tiers that the data of points come from."""
-    from penstock.lab.simulation.memory.levels import Hierarchy
-
     tiers = []
     for point in points:
         hold = point.hold

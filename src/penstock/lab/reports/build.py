@@ -15,6 +15,8 @@ from penstock.base.runs.folder import RunFolder, folder_around
 from penstock.base.system.files import os_errors, readable, write_atomic
 from penstock.base.types import RowView
 from penstock.errors import UsageError
+from penstock.lab.measure.bench.history import histories
+from penstock.lab.measure.bench.results import load_results
 from penstock.lab.reports.bench import bench_headline, bench_sections
 from penstock.lab.reports.budgets import budget_sections, is_budgets
 from penstock.lab.reports.budgets import headline as budgets_headline
@@ -76,9 +78,6 @@ def build_bench(runs: Sequence[RunFolder], output: Path | None = None, *, force:
 
 def render_bench(runs: Sequence[RunFolder]) -> str:
     """The page of benchmark runs."""
-    from penstock.lab.measure.bench.history import histories
-    from penstock.lab.measure.bench.results import load_results
-
     names = names_of(runs, MOST_BENCHES, one=True)
     dated = sorted(zip(names, runs, strict=True), key=lambda pair: str(pair[1].record.get("started") or ""))
     points = histories([(name, load_results(run.path)) for name, run in dated])

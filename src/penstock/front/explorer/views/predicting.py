@@ -52,7 +52,7 @@ _PARTS = (
 
 def suggest(engine: Engine, state: State) -> View:
     """Parameter sets that carry the program, the fastest first: the first rows of `penstock predict suggest`."""
-    from penstock.front.hall.predicting import suggest as suggested
+    from penstock.front.hall.suggesting import suggest as suggested
 
     machine = engine.machine(state.machine)
     setting = setting_of(engine.library, state)

@@ -70,7 +70,7 @@ def command(
       penstock predict suggest score.py --machine mine.toml --precision 20
       penstock predict suggest resnet20 --size full --machine mine.toml --threads 2 --ring-dim 2^15,2^16 --dnum 2..4
     """
-    from penstock.front.hall.predicting import suggest
+    from penstock.front.hall.suggesting import suggest
 
     chosen = machine_named(machine)
     if output is not None:
