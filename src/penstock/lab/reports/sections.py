@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from penstock.base.system.drawing import Panel
-from penstock.base.types import Row
+from penstock.base.types import Row, Rows
 from penstock.lab.reports import plots
 from penstock.lab.reports.data import (
     ReportData,
@@ -73,57 +73,47 @@ def time_section(data: ReportData, page: Plots) -> Section:
     counts = sum_by((r for r in data.of("op_count") if r["kind"]), lambda r: r["kind"])
     by_kind = sorted(sum_by(rows, lambda r: r["kind"]).items(), key=lambda item: -item[1])
     total = sum(v for _, v in by_kind)
+    drawn = plots.time_by_kind(rows)
+    lines = [
+        (k, count(counts.get(k)), seconds(v), percent(v / total if total else None), _mean(v, counts.get(k)))
+        for k, v in by_kind
+    ]
+    lines.append(("all", count(sum(counts.values()) or None), seconds(total), percent(1.0), ""))
     section.beside(
-        page.add(
-            "time-by-kind",
-            "Time by operation kind",
-            plots.time_by_kind(rows),
-            where,
-            height=120 + 26 * len(by_kind),
-        ),
+        page.add("time-by-kind", "Time by operation kind", drawn, where, height=120 + 26 * len(by_kind)),
         table(
             "Time by operation kind",
             columns_of("Kind | >Calls | >Total | >Share | >Mean a call"),
-            [
-                (
-                    k,
-                    count(counts.get(k)),
-                    seconds(v),
-                    percent(v / total if total else None),
-                    seconds(v / counts[k] if counts.get(k) else None),
-                )
-                for k, v in by_kind
-            ]
-            + [("all", count(sum(counts.values()) or None), seconds(total), percent(1.0), "")],
+            lines,
             provenance=where,
             note=_accounting(data, total),
         ),
     )
     limbed = [r for r in rows if r["limbs"] is not None]
-    if limbed:
-        at = sum_by(limbed, lambda r: (r["limbs"], r["kind"]))
-        calls = sum_by((r for r in data.of("op_count") if r["limbs"] is not None), lambda r: (r["limbs"], r["kind"]))
-        section.beside(
-            page.add(
-                "time-by-limbs", "Time by limbs of the ciphertext", plots.time_by_limbs(limbed), where, height=400
-            ),
-            table(
-                "Time by limbs and kind",
-                columns_of(">Limbs | Kind | >Calls | >Total | >Mean a call"),
-                [
-                    (
-                        str(n),
-                        k,
-                        count(calls.get((n, k))),
-                        seconds(v),
-                        seconds(v / calls[n, k] if calls.get((n, k)) else None),
-                    )
-                    for (n, k), v in sorted(at.items(), key=lambda item: (-item[0][0], -item[1]))
-                ],
-                provenance=where,
-            ),
-        )
-    return section
+    return _by_limbs(section, limbed, data, page, where) if limbed else section
+
+
+def _by_limbs(section: Section, rows: Rows, data: ReportData, page: Plots, where: Sequence[str]) -> Section:
+    """Add the measured time at each number of limbs."""
+    at = sum_by(rows, lambda r: (r["limbs"], r["kind"]))
+    calls = sum_by((r for r in data.of("op_count") if r["limbs"] is not None), lambda r: (r["limbs"], r["kind"]))
+    drawn, caption = plots.time_by_limbs(rows), "Time by limbs of the ciphertext"
+    return section.beside(
+        page.add("time-by-limbs", caption, drawn, where, height=400),
+        table(
+            "Time by limbs and kind",
+            columns_of(">Limbs | Kind | >Calls | >Total | >Mean a call"),
+            [
+                (str(n), k, count(calls.get((n, k))), seconds(v), _mean(v, calls.get((n, k))))
+                for (n, k), v in sorted(at.items(), key=lambda item: (-item[0][0], -item[1]))
+            ],
+            provenance=where,
+        ),
+    )
+
+
+def _mean(total_s: float, calls: float | None) -> str:
+    return seconds(total_s / calls if calls else None)
 
 
 def _accounting(data: ReportData, total: float) -> str:
@@ -187,7 +177,6 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
             "this run holds no simulation in which every key access goes to a tier (stage 'simulate')"
         )
     mode = main_mode(data)
-    figure = plots.slowdown_by_tier(data, mode)
     where = provenances(rows)
     machines, tiers, modes = data.machines(), data.tiers(), data.modes()
     at = {
@@ -219,30 +208,38 @@ def slowdown_section(data: ReportData, page: Plots) -> Section:
         for k in keys
     ]
     streamed = {(r["machine"], r["tier"]): r["value"] for r in rows if r["mode"] in (mode, None)}
-    matrix = table(
-        f"Slowdown, every key access from the tier, {mode}",
-        [Heading("Tier", TEXT), *(Heading(m) for m in machines)],
-        [
-            (t, *(plots.ideal_share(streamed[m, t]) if (m, t) in streamed else UNKNOWN for m in machines))
-            for t in tiers
-            if any((m, t) in streamed for m in machines)
-        ],
-        provenance=where,
-        note="In brackets: the share of the ideal speed that is left.",
-    )
+    caption = f"Slowdown, every key access from the tier, {mode}"
+    note = "In brackets: the share of the ideal speed that is left."
+    matrix = _matrix(data, caption, streamed, plots.ideal_share, where, note)
     section.say(
         f"No evaluation key stays on the chip here: each use reads it from the tier. The plot shows the time mode "
         f"{mode}. ",
         _mode_meaning(modes),
         _own_parameters(params, data),
     )
-    drawn = (
-        page.add("slowdown", f"Slowdown by tier and machine, {mode}", figure, where, height=180 + 42 * len(tiers))
-        if figure
-        else None
-    )
+    figure, caption = plots.slowdown_by_tier(data, mode), f"Slowdown by tier and machine, {mode}"
+    drawn = page.add("slowdown", caption, figure, where, height=180 + 42 * len(tiers)) if figure else None
     section.beside(drawn, matrix)
     return section.table("Times behind the slowdowns", columns, body, provenance=where)
+
+
+def _matrix(
+    data: ReportData,
+    caption: str,
+    values: Mapping[tuple[str, str], float],
+    text: Callable[[float], str],
+    where: Sequence[str],
+    note: str,
+) -> Markup:
+    """A table of values by (machine, tier): a row for each tier that has one, a column for each machine."""
+    machines = data.machines()
+    lines = [
+        (t, *(text(values[m, t]) if (m, t) in values else UNKNOWN for m in machines))
+        for t in data.tiers()
+        if any((m, t) in values for m in machines)
+    ]
+    columns = [Heading("Tier", TEXT), *(Heading(m) for m in machines)]
+    return table(caption, columns, lines, provenance=where, note=note)
 
 
 def _own_parameters(params: dict[str | None, str | None], data: ReportData) -> str:
@@ -274,18 +271,10 @@ def hit_ratio_section(data: ReportData, page: Plots) -> Section:
     if not needed and not any(figure for _, figure in drawn):
         return section.leave_out("this run holds no simulation with forced hit ratios and no needed hit ratios")
     if needed:
-        machines, at = data.machines(), last_by(needed, lambda r: (r["machine"], r["tier"]))
-        section.table(
-            "Hit ratio needed for 80 % of the ideal (slowdown 1.25×)",
-            [Heading("Tier", TEXT), *(Heading(m) for m in machines)],
-            [
-                (t, *(hit_ratio_text(at.get((m, t))) for m in machines))
-                for t in data.tiers()
-                if any((m, t) in at for m in machines)
-            ],
-            provenance=provenances(needed),
-            note="Closed form, serial: the slowdown is 1 + (1 − h)·(s − 1), where s is the slowdown without hits.",
-        )
+        at = last_by(needed, lambda r: (r["machine"], r["tier"]))
+        caption = "Hit ratio needed for 80 % of the ideal (slowdown 1.25×)"
+        note = "Closed form, serial: the slowdown is 1 + (1 − h)·(s − 1), where s is the slowdown without hits."
+        section.add(_matrix(data, caption, at, hit_ratio_text, provenances(needed), note))
     section.say(f"Dashed: 80 % of the ideal. A star: the hit ratio that the tier needs for it. Time mode {mode}.")
     section.add(_panels(page, "hit-ratio", drawn, provenances(rows)))
     ratios = sorted({r["hit_ratio"] or 0.0 for r in rows})
