@@ -11,7 +11,8 @@ import pytest
 
 import penstock
 from penstock.base.system import doctor, host, probe
-from penstock.base.system.doctor import Finding, Printed, Status
+from penstock.base.system.doctor import Finding, Status
+from penstock.base.system.host import Host, Printed
 from penstock.errors import UnknownName
 from penstock.front.cli import main
 
@@ -454,6 +455,6 @@ class TestCommand:
 
 
 def test_this_machine_gets_an_answer_to_every_check():
-    findings = doctor.examine(doctor.Host())
+    findings = doctor.examine(Host())
     assert [f.check for f in findings] == list(doctor.CHECKS)
     assert all(f.detail for f in findings)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.base.system import doctor, probe, remedy
-from penstock.base.system.doctor import Printed
+from penstock.base.system.host import Host, Printed
 from penstock.errors import CapabilityMissing, UsageError
 from penstock.lab.simulation.cluster.simgrid import SimGridMissing, find_python
 from penstock.runtime.keystore.place import object_settings
@@ -35,7 +35,7 @@ def wheel(monkeypatch, tmp_path):
     monkeypatch.setattr(probe, "ROOT", tmp_path)
 
 
-class Bare(doctor.Host):
+class Bare(Host):
     """A machine where nothing is installed."""
 
     __slots__ = ()

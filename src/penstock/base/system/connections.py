@@ -125,77 +125,84 @@ def bounded(notices: Notices, most: int, *, head_s: float = HEAD_S, unread_s: fl
     Args:   most: connections at the same time.
     """
 
-    class Bounded(H11Protocol):
-        _refused = False
-        _head: asyncio.TimerHandle | None = None
-        _unread: asyncio.TimerHandle | None = None
+    return type("Bounded", (_Bounded,), {"notices": notices, "most": most, "head_s": head_s, "unread_s": unread_s})
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            if len(self.connections) >= most:
-                self._refused = True
-                notices.give("many", f"{notices.who}: more than {most} connections; further ones are closed")
-                transport.abort()
-                return
-            super().connection_made(transport)
-            self._expect_head()
 
-        def connection_lost(self, exc: Exception | None) -> None:
+class _Bounded(H11Protocol):
+    """HTTP over a connection that does not keep its place for nothing; `bounded` gives it its limits."""
+
+    notices: Notices
+    most: int
+    head_s: float
+    unread_s: float
+    _refused = False
+    _head: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        if len(self.connections) >= self.most:
+            self._refused = True
+            self.notices.give("many", f"{self.notices.who}: more than {self.most} connections; further ones are closed")
+            transport.abort()
+            return
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _stop(self._head)
+        _stop(self._unread)
+        if not self._refused:
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        super().data_received(data)
+        self._expect_head()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        _stop(self._unread)
+        self._unread = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._expect_reader()
+
+    def send_400_response(self, msg: str) -> None:
+        self.notices.count("malformed")
+        if self.cycle is not None:
+            # The rest of a request that is being answered is none: one refusal, and no answer behind it.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:  # its answer has begun
+            self.transport.close()
+        self._expect_reader()
+
+    def _expect_reader(self) -> None:
+        self._unread = self._unread or self.loop.call_later(self.unread_s, self.transport.abort)
+
+    def _expect_head(self) -> None:
+        """Let the time run while no request is being answered."""
+        if self.cycle is not None and not self.cycle.response_complete:
             _stop(self._head)
-            _stop(self._unread)
-            if not self._refused:
-                super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            if self._refused:
-                return
-            super().data_received(data)
-            self._expect_head()
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._expect_reader()
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            _stop(self._unread)
-            self._unread = None
-
-        def timeout_keep_alive_handler(self) -> None:
-            super().timeout_keep_alive_handler()
-            self._expect_reader()
-
-        def send_400_response(self, msg: str) -> None:
-            notices.count("malformed")
-            if self.cycle is not None:
-                # The rest of a request that is being answered is none: one refusal, and no answer behind it.
-                self.cycle.disconnected = True
-                self.cycle.message_event.set()
-            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                super().send_400_response(msg)
-            else:  # its answer has begun
-                self.transport.close()
-            self._expect_reader()
-
-        def _expect_reader(self) -> None:
-            self._unread = self._unread or self.loop.call_later(unread_s, self.transport.abort)
-
-        def _expect_head(self) -> None:
-            """Let the time run while no request is being answered."""
-            if self.cycle is not None and not self.cycle.response_complete:
-                _stop(self._head)
-                self._head = None
-            elif self._head is None and not self.transport.is_closing():
-                self._head = self.loop.call_later(head_s, self._late)
-
-        def _late(self) -> None:
             self._head = None
-            if self.cycle is None or self.cycle.response_complete:
-                notices.give(
-                    "late", f"{notices.who}: a request that did not arrive within {head_s:g} s is not waited for"
-                )
-                self.transport.abort()
+        elif self._head is None and not self.transport.is_closing():
+            self._head = self.loop.call_later(self.head_s, self._late)
 
-    return Bounded
+    def _late(self) -> None:
+        self._head = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.notices.give(
+                "late", f"{self.notices.who}: a request that did not arrive within {self.head_s:g} s is not waited for"
+            )
+            self.transport.abort()
 
 
 def _stop(timer: asyncio.TimerHandle | None) -> None:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import csv
-import importlib
-import importlib.util
-import os
 import platform
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
-from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.base.system import probe, remedy
+from penstock.base.system.host import Host, Printed, field_of
 from penstock.base.units import format_bytes
 from penstock.errors import UnknownName
 
@@ -81,84 +75,6 @@ def _check(examine: Callable[[Host], Finding]) -> Callable[[Host], Finding]:
     return CHECKS[name]
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """What a command came to. `returncode` is `None` where it could not be started or took too long."""
-
-    returncode: int | None
-    stdout: str = ""
-    stderr: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """What the checks may ask of this machine, and nothing else."""
-
-    python: str = sys.executable
-    python_version: tuple[int, int, int] = sys.version_info[:3]
-    implementation: str = platform.python_implementation()
-    folder: Path = Path()
-
-    @property
-    def environ(self) -> Mapping[str, str]:
-        return os.environ
-
-    def run(self, argv: list[str], timeout_s: float = 60.0) -> Printed:
-        """Run a command without input."""
-        try:
-            done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
-            )
-        except OSError as error:
-            return Printed(None, stderr=error.strerror or str(error))
-        except subprocess.TimeoutExpired:
-            return Printed(None, stderr=f"no answer within {timeout_s:.0f} s")
-        return Printed(done.returncode, done.stdout, done.stderr)
-
-    def try_openfhe(self) -> probe.ImportOutcome:
-        """Import OpenFHE in a separate process."""
-        return probe.try_openfhe(self.python)
-
-    def import_module(self, name: str) -> Any:
-        """Import a module into this process."""
-        return importlib.import_module(name)
-
-    def version(self, distribution: str) -> str | None:
-        """The installed version of a distribution; `None` where it is not installed."""
-        try:
-            return metadata.version(distribution)
-        except metadata.PackageNotFoundError:
-            return None
-
-    def package_file(self, package: str, relative: str) -> Path | None:
-        """A file that a package brings, found without importing the package; `None` where there is none."""
-        spec = importlib.util.find_spec(package)
-        for folder in (spec.submodule_search_locations or []) if spec else []:
-            if (Path(folder) / relative).is_file():
-                return Path(folder) / relative
-        return None
-
-    def read(self, path: str) -> str | None:
-        """The text of a system file; `None` where there is none or it may not be read."""
-        try:
-            return Path(path).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return None
-
-    def exists(self, path: str) -> bool:
-        return Path(path).exists()
-
-    def free_disk_bytes(self) -> int:
-        return shutil.disk_usage(self.folder.resolve()).free
-
-    def cpu_count(self) -> int:
-        return os.cpu_count() or 1
-
-    def affinity(self) -> int:
-        """Cores that this process may run on."""
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else self.cpu_count()
-
-
 # --- The core: without these nothing works ---------------------------------------------------------------------------
 
 
@@ -205,9 +121,8 @@ def check_packages(host: Host) -> Finding:
 def check_engine(host: Host) -> Finding:
     """The Rust core, imported in a separate process: a build for another machine may kill the process."""
     code = "import penstock._engine as e; print(getattr(e, '__version__', '')); print(e.__file__)"
-    done = host.run([host.python, "-c", code])
-    if done.returncode == 0:
-        version, _, path = done.stdout.strip().rpartition("\n")
+    version, path, why = _try_import(host, code)
+    if not why:
         expected = host.version("penstock")
         if version and expected and version != expected:
             return _limited(
@@ -216,7 +131,6 @@ def check_engine(host: Host) -> Finding:
                 remedy.engine(),
             )
         return _ok(f"penstock._engine {version or ''}, {path}".replace(" ,", ","))
-    why = _last_line(done.stderr) or f"exit status {done.returncode}"
     return _missing(
         f"the Rust core does not load: {why}",
         "simulation, and with it 'analyze' and 'simulate'",
@@ -230,11 +144,9 @@ def check_engine(host: Host) -> Finding:
 @_check
 def check_client(host: Host) -> Finding:
     """The library that makes keys, encrypts and decrypts unless another is asked for."""
-    done = host.run([host.python, "-c", "import penstock_client as c; print(c.__version__); print(c.__file__)"])
-    if done.returncode == 0:
-        version, _, path = done.stdout.strip().rpartition("\n")
+    version, path, why = _try_import(host, "import penstock_client as c; print(c.__version__); print(c.__file__)")
+    if not why:
         return _ok(f"penstock's own client {version} makes keys, encrypts and decrypts, {path}")
-    why = _last_line(done.stderr) or f"exit status {done.returncode}"
     if host.try_openfhe().ok:
         return _limited(
             f"OpenFHE makes keys, encrypts and decrypts; penstock's own client does not load: {why}",
@@ -283,7 +195,7 @@ def check_simgrid(host: Host) -> Finding:
     if done.returncode == 0:
         return _ok(f"SimGrid {done.stdout.strip()}, {python}".replace(" ,", ","))
     return _missing(
-        f"{python}: {_last_line(done.stderr) or f'exit status {done.returncode}'}",
+        f"{python}: {_why(done.stderr, done)}",
         "only the cross-check of cluster communication; nothing else uses it",
         f"{remedy.simgrid()}, or name an interpreter that imports simgrid with {SIMGRID_PYTHON}",
     )
@@ -321,7 +233,7 @@ def check_perf(host: Host) -> Finding:
             "sysctl -w kernel.perf_event_paranoid=1 (as root)",
         )
     return _limited(
-        f"perf counted nothing: {_last_line(output) or f'exit status {done.returncode}'}",
+        f"perf counted nothing: {_why(output, done)}",
         costs,
         "install the perf that belongs to the running kernel (linux-perf, linux-tools-$(uname -r))",
     )
@@ -383,8 +295,8 @@ def check_memory(host: Host) -> Finding:
 def check_cpu(host: Host) -> Finding:
     """Vector units: measured times describe this processor, and say little about others without them."""
     info = host.read("/proc/cpuinfo") or ""
-    model = _field(info, "model name") or platform.machine()
-    flags = set((_field(info, "flags") or _field(info, "Features") or "").split())
+    model = field_of(info, "model name") or platform.machine()
+    flags = set((field_of(info, "flags") or field_of(info, "Features") or "").split())
     vectors = [name for flag, name in _VECTOR_UNITS.items() if flag in flags]
     detail = f"{model}: {', '.join(vectors) or 'no vector unit seen'}"
     if {"avx2", "fma"} <= flags or "asimd" in flags:
@@ -511,11 +423,14 @@ def _cpu_quota(host: Host) -> float | None:
     return None
 
 
-def _field(info: str, name: str) -> str | None:
-    match = re.search(rf"^{name}\s*:\s*(.*)$", info, re.MULTILINE)
-    return match[1].strip() if match else None
+def _try_import(host: Host, code: str) -> tuple[str, str, str]:
+    """Version and path of what a separate process imports, and why it cannot; empty where it can."""
+    done = host.run([host.python, "-c", code])
+    version, _, path = done.stdout.strip().rpartition("\n")
+    return version, path, "" if done.returncode == 0 else _why(done.stderr, done)
 
 
-def _last_line(text: str) -> str:
+def _why(text: str, done: Printed) -> str:
+    """The last line of a text, or how its command ended."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    return lines[-1] if lines else f"exit status {done.returncode}"

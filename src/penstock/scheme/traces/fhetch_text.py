@@ -106,79 +106,92 @@ def parse(lines: Iterable[str], where: str = "FHETCH text") -> FhetchProgram:
     Raises: TraceError: a line that is not an instruction, an instruction on numbers that are not integers, a table with
             a gap, two values of N, a file in binary, or more instructions than the limit.
     """
-    program, moduli, most = FhetchProgram(), _Moduli(), most_operations()
-    held: dict[int, int] = {}
-
-    def value(modulus: int, *, outside: bool) -> int:
-        program.modulus_of.append(modulus)
-        program.outside.append(outside)
-        return len(program.modulus_of) - 1
-
-    def ring(ring_dim: int, number: int) -> None:
-        if program.ring_dim not in (None, ring_dim):
-            raise TraceError(f"{where}, line {number}: N is {ring_dim} here and {program.ring_dim} before")
-        program.ring_dim = ring_dim
-
+    parser = _Parser(where)
     for number, raw in enumerate(lines, 1):
         if number == 1 and raw.startswith(BINARY):
             raise TraceError(f"{where} is a binary file (.fhex): give the .fhetch text of the same program")
+        if not parser.read(number, raw):
+            break
+    if not parser.program.steps:
+        raise TraceError(f"{where}: no instruction; give a .fhetch file of polynomial instructions")
+    return parser.program
+
+
+class _Parser:
+    """The program so far, and which value each address holds."""
+
+    def __init__(self, where: str) -> None:
+        self.program, self._where, self._most = FhetchProgram(), where, most_operations()
+        self._moduli = _Moduli()
+        self._held: dict[int, int] = {}
+
+    def read(self, number: int, raw: str) -> bool:
+        """Take a line; whether more of them may follow. Raises: as `parse`."""
         if "#" in raw and (ring_match := _RING.fullmatch(raw.strip())):
-            ring(_integer(ring_match[1]), number)
+            self._ring(_integer(ring_match[1]), number)
         text = raw.split("#", 1)[0].strip()
         if not text or text.startswith("modulus_count"):
-            continue
+            return True
         if entry := _MODULUS.fullmatch(text):
-            if not moduli.enter(int(entry[1]), _integer(entry[2])):
-                raise TraceError(f"{where}, line {number}: modulus {entry[1]} is not the next of the table")
-            continue
+            if not self._moduli.enter(int(entry[1]), _integer(entry[2])):
+                raise self._error(number, f"modulus {entry[1]} is not the next of the table")
+            return True
         op, *parts = _GAP.split(text.rstrip(","))
         op = op.lower()
         if op == "halt":
-            break
+            return False
         if op not in _OPS:
-            raise TraceError(f"{where}, line {number}: '{op[:40]}' is not an instruction on integer polynomials")
-        addresses: list[int] = []
-        named: dict[str, int] = {}
-        numbers: list[int] = []
-        for part in parts:
-            name, written = _operand(part)
-            if name == _AT:
-                addresses.append(written)
-            elif name:
-                named[name] = written
-            elif name is not None:
-                numbers.append(written)
-        modulus = moduli.number(named)
-        wanted = 3 if op in TWO else 2
+            raise self._error(number, f"'{op[:40]}' is not an instruction on integer polynomials")
+        operands = [_operand(part) for part in parts]
+        addresses = [address for name, address in operands if name == _AT]
+        numbers = [scalar for name, scalar in operands if name == ""]
+        named = {name: written for name, written in operands if name and name != _AT}
+        modulus = self._moduli.number(named)
         understood = len(addresses) + len(named) + len(numbers) == len(parts)
-        if not understood or len(addresses) != wanted or len(numbers) != (op in SCALAR) or modulus is None:
-            raise TraceError(
-                f"{where}, line {number}: '{text[:80]}' has not the operands of '{op}', or a modulus of no table"
-            )
+        fits = len(addresses) == (3 if op in TWO else 2) and len(numbers) == (op in SCALAR)
+        if not understood or not fits or modulus is None:
+            raise self._error(number, f"'{text[:80]}' has not the operands of '{op}', or a modulus of no table")
         if op == "sr_automorph_eval" and named.get("logn", 64) < 64:
-            ring(1 << named["logn"], number)
+            self._ring(1 << named["logn"], number)
+        self._add(op, addresses, modulus, numbers[0] if op in SCALAR else None, named.get("k"), number)
+        return True
+
+    def _add(
+        self, op: str, addresses: list[int], modulus: int, scalar: int | None, element: int | None, number: int
+    ) -> None:
+        """Add the step of an instruction; a copy is none."""
+        program, held = self.program, self._held
         made, *sources = addresses
-        scalar = numbers[0] if op in SCALAR else None
         zeros = op == "sr_mulps" and scalar == 0
         reads = []
         for source in () if zeros else sources:
             if source not in held:
-                held[source] = value(modulus, outside=True)
+                held[source] = self._value(modulus, outside=True)
             elif program.modulus_of[held[source]] == COPY:
                 program.modulus_of[held[source]] = modulus
             reads.append(held[source])
         if op == "sr_addps" and scalar == 0 and modulus == COPY:
             held[made] = reads[0]  # a copy is the same value
-            continue
-        if len(program.steps) == most:
-            raise too_many(where, most, "instructions")
-        held[made] = value(modulus or (program.modulus_of[reads[0]] if reads else COPY), outside=False)
+            return
+        if len(program.steps) == self._most:
+            raise too_many(self._where, self._most, "instructions")
+        held[made] = self._value(modulus or (program.modulus_of[reads[0]] if reads else COPY), outside=False)
         program.steps.append(
-            LimbStep(ZERO if zeros else op, held[made], tuple(reads), modulus, scalar, named.get("k"), number)
+            LimbStep(ZERO if zeros else op, held[made], tuple(reads), modulus, scalar, element, number)
         )
-    if not program.steps:
-        raise TraceError(f"{where}: no instruction; give a .fhetch file of polynomial instructions")
-    return program
+
+    def _value(self, modulus: int, *, outside: bool) -> int:
+        self.program.modulus_of.append(modulus)
+        self.program.outside.append(outside)
+        return len(self.program.modulus_of) - 1
+
+    def _ring(self, ring_dim: int, number: int) -> None:
+        if self.program.ring_dim not in (None, ring_dim):
+            raise self._error(number, f"N is {ring_dim} here and {self.program.ring_dim} before")
+        self.program.ring_dim = ring_dim
+
+    def _error(self, number: int, fault: str) -> TraceError:
+        return TraceError(f"{self._where}, line {number}: {fault}")
 
 
 @lru_cache(maxsize=1 << 12)

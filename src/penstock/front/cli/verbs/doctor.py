@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from penstock.base.system import doctor
-from penstock.base.system.doctor import Finding, Host, Status
+from penstock.base.system.doctor import Finding, Status
+from penstock.base.system.host import Host
 from penstock.front.cli.output import emit, format_option
 from penstock.front.cli.streams import unsteered
 
