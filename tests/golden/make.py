@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from golden.fixtures import ROOT, WHOLE, cut, flipped, params_of, replaced, twin
 from penstock.base.runs.folder import RunFolder
 from penstock.base.runs.record import json_bytes
-from penstock.base.system import parquet
+from penstock.base.system.tables import parquet
 from penstock.lab.measure.bench.results import BENCH_SCHEMA, table_of
 from penstock.lab.sweeps.plan import plan
 from penstock.lab.sweeps.run import config_of, run_sweep

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.runs.folder import RunFolder
-from penstock.base.system import parquet
+from penstock.base.system.tables import parquet
 from penstock.lab.measure.bench import timing
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.lab.measure.bench.results import table_of

@@ -45,6 +45,10 @@ _APART = {
     "simulation.price": "scheme.play.price",
     "simulation.rows": "scheme.play.rows",
     "studies.fheins.space": "lab.instorage.design_space",
+    "system.arrow_stream": "base.system.tables.arrow_stream",
+    "system.parquet": "base.system.tables.parquet",
+    "system.parquet_seal": "base.system.tables.seal",
+    "system.parquet_trial": "base.system.tables.trial",
 }
 """Old path -> new path, below `penstock`, of what went elsewhere than its room."""
 _NEW: Mapping[str, str] = {room: f"{wing}.{room}" for wing, rooms in _WINGS.items() for room in rooms.split()} | _APART

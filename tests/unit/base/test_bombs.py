@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.base.system import parquet
-from penstock.base.system.arrow_stream import decoded_size
-from penstock.base.system.parquet import Bounds, read_table
+from penstock.base.system.tables import parquet
+from penstock.base.system.tables.arrow_stream import decoded_size
+from penstock.base.system.tables.parquet import Bounds, read_table
 from penstock.errors import PenstockError, TraceError
 from penstock.front.cli.main import main
 from penstock.scheme.traces import io

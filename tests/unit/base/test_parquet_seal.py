@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.base.system import parquet
-from penstock.base.system.parquet import Bounds, read_table
-from penstock.base.system.parquet_seal import KEY, SealBroken, check_seal
+from penstock.base.system.tables import parquet
+from penstock.base.system.tables.parquet import Bounds, read_table
+from penstock.base.system.tables.seal import KEY, SealBroken, check_seal
 from penstock.errors import PenstockError
 
 TABLE = pa.table({"x": list(range(1000)), "name": ["a", "b"] * 500})
@@ -84,5 +84,5 @@ def test_a_damaged_page_header_does_not_end_the_process_that_asks(foreign, tmp_p
 
 
 def test_the_trial_reads_a_whole_file(foreign):
-    command = [*parquet.python_module("penstock.base.system.parquet_trial"), str(foreign), str(1 << 30), "x"]
+    command = [*parquet.python_module("penstock.base.system.tables.trial"), str(foreign), str(1 << 30), "x"]
     assert subprocess.run(command, capture_output=True, check=True).stdout == b""

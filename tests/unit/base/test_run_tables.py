@@ -15,7 +15,7 @@ from penstock.base.runs import record
 from penstock.base.runs.folder import RunFolder
 from penstock.base.runs.record import DamagedRun
 from penstock.base.runs.tables import RESULTS_SCHEMA, signed
-from penstock.base.system import parquet
+from penstock.base.system.tables import parquet
 from penstock.errors import PenstockError
 from penstock.front.cli.main import main
 from penstock.front.explorer.library import Library

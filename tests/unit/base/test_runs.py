@@ -460,7 +460,7 @@ def test_a_stage_that_the_system_does_not_let_be_read_is_no_damaged_one(tmp_path
     def refused(path):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
-    monkeypatch.setattr("penstock.base.system.parquet.check_seal", refused)
+    monkeypatch.setattr("penstock.base.system.tables.parquet.check_seal", refused)
     with (
         RunFolder.open_or_resume(tmp_path / "run", CONFIG) as run,
         pytest.raises(FileError, match=r"one\.parquet: the disk reported an error"),

@@ -32,10 +32,10 @@ from penstock.base.runs.record import (
 )
 from penstock.base.runs.replaced import REPLACED, put_aside, remove_replaced, take_back
 from penstock.base.runs.tables import RESULTS_SCHEMA, as_csv, read_stage, results_table, sequence_of, signed
-from penstock.base.system import parquet
 from penstock.base.system.files import TEMPORARY_PREFIX, FileError, os_errors, remove_leftovers, write_atomic
 from penstock.base.system.outside import reason
 from penstock.base.system.plain import plain
+from penstock.base.system.tables import parquet
 from penstock.base.types import Row, Rows, RowView
 from penstock.errors import PenstockError, UsageError
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.base.runs.record import DamagedRun
-from penstock.base.system import parquet
-from penstock.base.system.parquet import Bounds, read_table
+from penstock.base.system.tables import parquet
+from penstock.base.system.tables.parquet import Bounds, read_table
 from penstock.base.types import RowView
 
 PROVENANCES = ("measured", "predicted", "simulated", "published")

@@ -19,10 +19,10 @@ import pyarrow as pa
 from penstock.base.runs.folder import RunFolder, check_written, file_digest
 from penstock.base.runs.record import read_ended
 from penstock.base.runs.replaced import clear_parts
-from penstock.base.system import parquet
 from penstock.base.system.files import os_errors, remove_leftovers, write_atomic
 from penstock.base.system.outside import json_of, reason
-from penstock.base.system.parquet import Bounds, read_table
+from penstock.base.system.tables import parquet
+from penstock.base.system.tables.parquet import Bounds, read_table
 from penstock.base.types import Rows
 from penstock.errors import PenstockError
 from penstock.lab.sweeps.play import SCHEMA, Played

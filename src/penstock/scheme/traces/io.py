@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.system import parquet
-from penstock.base.system.arrow_stream import decoded_size
 from penstock.base.system.files import os_errors, write_atomic
 from penstock.base.system.outside import json_of, limit, reason
-from penstock.base.system.parquet import Bounds, checked_columns, conformed, read_table
+from penstock.base.system.tables import parquet
+from penstock.base.system.tables.arrow_stream import decoded_size
+from penstock.base.system.tables.parquet import Bounds, checked_columns, conformed, read_table
 from penstock.base.types import Row
 from penstock.errors import ParamsError, TraceError
 from penstock.scheme.operations import OpKind

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.base.runs.folder import check_written
 from penstock.base.runs.tables import RESULTS_BOUNDS
-from penstock.base.system.parquet import read_table
+from penstock.base.system.tables.parquet import read_table
 
 MICRO = ("matrix-multiplication", "logistic-function", "sign-evaluation")
 ENERGY_MISSING = "no energy in these results; 'penstock profile' reads the package counter where the processor has one"

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from penstock.base.runs.folder import RunFolder, check_written
 from penstock.base.runs.tables import check_signed
-from penstock.base.system import parquet
 from penstock.base.system.outside import content_of, json_of, reason
-from penstock.base.system.parquet import Bounds, checked_columns, read_table
-from penstock.base.system.parquet_seal import SealBroken
+from penstock.base.system.tables import parquet
+from penstock.base.system.tables.parquet import Bounds, checked_columns, read_table
+from penstock.base.system.tables.seal import SealBroken
 from penstock.base.types import Row, Rows, RowView
 from penstock.errors import ParamsError, PenstockError, UnknownName, UsageError
 from penstock.lab.fit.measurements import OPENFHE

@@ -1,4 +1,4 @@
-"""Decodes a Parquet file without a seal in a separate process: `python -m penstock.base.system.parquet_trial`.
+"""Decodes a Parquet file without a seal in a separate process: `python -m penstock.base.system.tables.trial`.
 
 Over some damaged page headers Arrow ends its process by a signal, or asks for all memory. The arguments are the file,
 the bytes of memory that it may take, and its columns.

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from penstock.base.system.files import FileError, write_atomic
 from penstock.base.system.limits import address_limit, address_space_is_small
 from penstock.base.system.outside import LIMIT_VARIABLE, limit, reason
-from penstock.base.system.parquet_seal import EMPTY, KEY, check_seal, seal
-from penstock.base.system.parquet_trial import OUT_OF_MEMORY
+from penstock.base.system.tables.seal import EMPTY, KEY, check_seal, seal
+from penstock.base.system.tables.trial import OUT_OF_MEMORY
 from penstock.base.system.workers import python_module
 from penstock.errors import PenstockError
 
@@ -116,7 +116,7 @@ def _try_apart(path: Path, columns: Sequence[str], decoded_bytes: int, bounds: B
     Raises: `bounds.error`: the decoder ended over it. MemoryError: the system, or 'ulimit -v', has too little memory.
     """
     most_bytes = _TRIAL_BYTES + _TRIAL_SHARE * decoded_bytes
-    command = [*python_module("penstock.base.system.parquet_trial"), str(path), str(most_bytes), *columns]
+    command = [*python_module("penstock.base.system.tables.trial"), str(path), str(most_bytes), *columns]
     ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     if ended.returncode == 0:
         return

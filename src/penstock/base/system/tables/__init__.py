@@ -1,0 +1,1 @@
+"""Parquet and Arrow tables: their bounds, their checksum, and their size before they are decoded."""
