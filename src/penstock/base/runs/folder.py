@@ -7,7 +7,6 @@ last. docs/reference/run-folder.md documents every file and column.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from penstock.base.runs.lock import RunInUse, is_locked, take_lock
+from penstock.base.runs.lock import is_locked, take_lock
 from penstock.base.runs.record import (
     DamagedRun,
     differences,
@@ -30,9 +29,9 @@ from penstock.base.runs.record import (
     read_record,
     timestamp,
 )
-from penstock.base.runs.replaced import REPLACED, put_aside, remove_replaced, take_back
+from penstock.base.runs.replaced import contents, put_aside, remove_replaced, repair, take_back
 from penstock.base.runs.tables import RESULTS_SCHEMA, as_csv, read_stage, results_table, sequence_of, signed
-from penstock.base.system.files import TEMPORARY_PREFIX, FileError, os_errors, remove_leftovers, write_atomic
+from penstock.base.system.files import file_sha256, os_errors, remove_leftovers, write_atomic
 from penstock.base.system.outside import reason
 from penstock.base.system.plain import plain
 from penstock.base.system.tables import parquet
@@ -114,7 +113,7 @@ class RunFolder:
         lock = take_lock(path)
         try:
             take_back(path)
-            if _contents(path):
+            if contents(path):
                 if not force:
                     raise DifferentRun(
                         f"{path} is not empty: it is not overwritten; name another folder, or use --force to "
@@ -137,8 +136,8 @@ class RunFolder:
                 DamagedRun: a table of a complete run is not the one that it wrote.
         """
         path = Path(path)
-        _repair(path)
-        if force or not path.is_dir() or not _contents(path):
+        repair(path)
+        if force or not path.is_dir() or not contents(path):
             return cls.create(path, config, force=force)
         if not (path / "run.json").is_file():
             raise DifferentRun(
@@ -181,7 +180,7 @@ class RunFolder:
         if not path.is_dir():
             state = "is a file" if path.exists() else "does not exist"
             raise NotARun(f"{path} {state}; name a run folder, such as runs/<time>-<name>")
-        _repair(path)
+        repair(path)
         if not (path / "run.json").is_file():
             raise NotARun(f"{path} is not a run folder: it holds no run.json; name one that 'penstock analyze' wrote")
         return cls(path, read_record(path), None)
@@ -364,7 +363,7 @@ class RunFolder:
 
     def note_artifact(self, name: str) -> None:
         """Record the digest of a file of the run, so that a later stage notices where it has changed."""
-        self.record["artifacts"] = {**self._artifacts(), name: file_digest(self.path / name)}
+        self.record["artifacts"] = {**self._artifacts(), name: file_sha256(self.path / name)}
         self._save()
 
     def check_artifact(self, name: str) -> None:
@@ -380,7 +379,7 @@ class RunFolder:
             there = path.exists()
         if not there:
             raise DamagedRun(f"{path} is gone, which the run wrote; put the old file back, or {again}")
-        if file_digest(path) != wanted:
+        if file_sha256(path) != wanted:
             raise DamagedRun(
                 f"{path} is not the file that the run wrote: it does not match its checksum in run.json; "
                 f"put the old file back, or {again}"
@@ -476,15 +475,6 @@ def check_written(path: Path) -> None:
         RunFolder.open(path.parent).check_artifact(path.name)
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of the content of a file. Raises: FileError."""
-    digest = hashlib.sha256()
-    with os_errors(path, "read"), path.open("rb") as file:
-        while part := file.read(2**20):
-            digest.update(part)
-    return digest.hexdigest()
-
-
 def folder_around(path: Path) -> Path | None:
     """The run folder in which a file lies, or would lie, wherever links lead; `None`: in none."""
     for folder in Path(os.path.realpath(path)).parents:
@@ -505,27 +495,3 @@ def _smallest_unused(used: Iterable[int]) -> int:
 def _file_name(name: str) -> str:
     """`name` with everything but letters, digits, dots and dashes replaced, so that it stays one path component."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:100] or "run"
-
-
-# Folders.
-
-
-def _contents(path: Path) -> list[str]:
-    """Names of what lies in a folder; the lock, a replaced run, and leftovers of a killed process do not count."""
-    with os_errors(path, "read"):
-        names = sorted(entry.name for entry in path.iterdir())
-    return [name for name in names if name not in (".lock", REPLACED) and not name.startswith(TEMPORARY_PREFIX)]
-
-
-def _repair(path: Path) -> None:
-    """Give a finished run its files back, where a replacing was killed before the new run began."""
-    if not (path / REPLACED).is_dir() or (path / REPLACED / "run.json").exists():
-        return
-    try:
-        lock = take_lock(path)
-    except (RunInUse, FileError):
-        return  # it is being replaced now, or may only be read
-    try:
-        take_back(path)
-    finally:
-        os.close(lock)

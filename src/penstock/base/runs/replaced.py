@@ -6,11 +6,13 @@ finished run: without a `run.json` in `.replaced/` the move was cut off, and the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.base.system.files import os_errors, remove_leftovers, sync_folder
+from penstock.base.runs.lock import RunInUse, take_lock
+from penstock.base.system.files import TEMPORARY_PREFIX, FileError, os_errors, remove_leftovers, sync_folder
 
 REPLACED = ".replaced"
 _RECORD, _COMPLETE = "run.json", ".complete"
@@ -48,6 +50,27 @@ def take_back(path: Path) -> None:
     if old.is_dir() and not (old / _RECORD).exists() and (path / _RECORD).exists():
         _move(old, path)
         _remove_if_empty(old)
+
+
+def contents(path: Path) -> list[str]:
+    """Names of what lies in a folder; the lock, a replaced run, and leftovers of a killed process do not count."""
+    with os_errors(path, "read"):
+        names = sorted(entry.name for entry in path.iterdir())
+    return [name for name in names if name not in (".lock", REPLACED) and not name.startswith(TEMPORARY_PREFIX)]
+
+
+def repair(path: Path) -> None:
+    """Give a finished run its files back, where a replacing was killed before the new run began."""
+    if not (path / REPLACED).is_dir() or (path / REPLACED / "run.json").exists():
+        return
+    try:
+        lock = take_lock(path)
+    except (RunInUse, FileError):
+        return  # it is being replaced now, or may only be read
+    try:
+        take_back(path)
+    finally:
+        os.close(lock)
 
 
 def remove_replaced(path: Path) -> None:

@@ -212,6 +212,17 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def file_sha256(path: Path) -> str:
+    """SHA-256 of the content of a file, in hexadecimal digits. Raises: FileError."""
+    import hashlib  # at use: each command loads this file
+
+    digest = hashlib.sha256()
+    with os_errors(path, "read"), path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
 @contextmanager
 def unfinished_folder(parent: Path) -> Iterator[Path]:
     """A private folder for content that is renamed when it is whole; the end removes the rest."""

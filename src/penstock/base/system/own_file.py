@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TextIO, TypeVar, cast
 
+from penstock.base.system.files import FileError, file_sha256
 from penstock.base.system.turns import Mark, await_turn, this_thread
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 
@@ -76,8 +77,8 @@ def one_at_a_time() -> Iterator[None]:
 def digest_of(path: Path) -> str | None:
     """The SHA-256 of a file's content; `None` where it cannot be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
+        return file_sha256(path)
+    except FileError:
         return None
 
 

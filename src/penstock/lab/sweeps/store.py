@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.base.runs.folder import RunFolder, check_written, file_digest
+from penstock.base.runs.folder import RunFolder, check_written
 from penstock.base.runs.record import read_ended
 from penstock.base.runs.replaced import clear_parts
-from penstock.base.system.files import os_errors, remove_leftovers, write_atomic
+from penstock.base.system.files import file_sha256, os_errors, remove_leftovers, write_atomic
 from penstock.base.system.outside import json_of, reason
 from penstock.base.system.tables import parquet
 from penstock.base.system.tables.parquet import Bounds, read_table
@@ -116,7 +116,7 @@ class ChunkStore:
             raise PenstockError(
                 f"{self.run.path} has {rows} rows for {expected} points: please report it; the same command goes on"
             )
-        self.run.mark_complete(num_rows=rows, sha256=file_digest(self.run.path / "results.parquet"))
+        self.run.mark_complete(num_rows=rows, sha256=file_sha256(self.run.path / "results.parquet"))
         clear_parts(self.folder)
         return rows
 
@@ -155,7 +155,7 @@ def read_results(path: Path) -> pa.Table:
         stated = read_ended(path).get("sha256")
         if not isinstance(stated, str):
             raise DamagedResults(f"{path / '.complete'}: it states no checksum of {file.name}; delete it and {_AGAIN}")
-        if file_digest(file) != stated:
+        if file_sha256(file) != stated:
             raise DamagedResults(
                 f"{file}: its checksum is not the one in .complete: it was changed or damaged; delete it and {_AGAIN}"
             )

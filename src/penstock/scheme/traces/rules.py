@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.scheme.operations import MANY, SINGLE_KEYS, SMALL_KINDS, SMALL_ROTATION, TRAITS, OpKind, rotation_key
 from penstock.scheme.params.ckks import CkksParameters
+from penstock.scheme.traces.columns import Bools, ObjectColumns, OperationColumns, ints_of, place_in
 from penstock.scheme.traces.schema import (
     OBJECT_CLASSES,
     ORIGIN_CALLED,
@@ -22,8 +19,6 @@ from penstock.scheme.traces.schema import (
     text_codes,
 )
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Broken = Iterator[tuple[int, str]]
 """Row -> its fault, and the rule."""
 
@@ -32,7 +27,7 @@ _NEVER = np.iinfo(np.int64).max
 
 def object_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
     """The faults of the table of objects."""
-    objects = _Objects.of(trace)
+    objects = ObjectColumns.of(trace)
     used = trace.key_limbs() if params.key_form.is_truncated else None
     broken = [*_object_rows(objects), *_sizes(objects, params), *_key_objects(objects, params, used)]
     for row, fault in sorted(broken, key=lambda problem: problem[0]):
@@ -41,7 +36,7 @@ def object_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
 
 def operation_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
     """The faults of the table of operations."""
-    objects, ops = _Objects.of(trace), _Operations.of(trace)
+    objects, ops = ObjectColumns.of(trace), OperationColumns.of(trace)
     broken = [
         *_operation_rows(ops, params),
         *_operands(ops, objects),
@@ -56,120 +51,9 @@ def operation_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
         yield f"operation {row} ({ops.kind(row)}): {fault}"
 
 
-# Columns.
-
-
-def _ints(table: pa.Table, name: str) -> Ints:
-    """A column of whole numbers; -1 where there is none."""
-    return np.asarray(table[name].fill_null(-1).to_numpy(), dtype=np.int64)
-
-
 def _rows(broken: Bools, text_of: Callable[[int], str]) -> Broken:
     for row in np.flatnonzero(broken).tolist():
         yield row, text_of(row)
-
-
-@dataclass(frozen=True, slots=True)
-class _Objects:
-    id: Ints
-    class_codes: Ints
-    class_names: list[str]
-    """What `class_codes` stand for."""
-    of_class: Ints
-    """Place of the class in `OBJECT_CLASSES`; -1: unknown."""
-    keys: dict[int, str | None]
-    """Name of each object of class key."""
-    limbs: Ints
-    bytes: Ints
-
-    @classmethod
-    def of(cls, trace: Trace) -> _Objects:
-        table = trace.objects
-        codes, names = text_codes(table["class"])
-        places = np.asarray([*(_place(name, OBJECT_CLASSES) for name in names), -1], dtype=np.int64)[codes]
-        rows = np.flatnonzero(places == OBJECT_CLASSES.index("key"))
-        keys = dict(zip(rows.tolist(), table["name"].take(pa.array(rows)).to_pylist(), strict=True))
-        return cls(_ints(table, "id"), codes, names, places, keys, _ints(table, "limbs"), _ints(table, "bytes"))
-
-    def __len__(self) -> int:
-        return len(self.id)
-
-    def cls(self, row: int) -> str:
-        return self.class_names[self.class_codes[row]]
-
-    def is_class(self, name: str) -> Bools:
-        return np.asarray(self.of_class == OBJECT_CLASSES.index(name), dtype=bool)
-
-
-@dataclass(frozen=True, slots=True)
-class _Operations:
-    table: pa.Table
-    kinds: Ints
-    """Place of each operation's kind in `kind_names`."""
-    kind_names: list[str]
-    known: list[OpKind | None]
-    """The kind behind each of `kind_names`."""
-    origins: Ints
-    origin_names: list[str]
-    limbs_in: Ints
-    limbs_out: Ints
-    output: Ints
-    operands: Ints
-    """Operands of all operations, one after the other."""
-    row_of: Ints
-    """Operation of each of `operands`."""
-    place_of: Ints
-    """Place of each of `operands` within its operation."""
-    counts: Ints
-
-    @classmethod
-    def of(cls, trace: Trace) -> _Operations:
-        table = trace.operations
-        kinds, names = text_codes(table["kind"])
-        origins, origin_names = text_codes(table["origin"])
-        counts = np.asarray(pc.list_value_length(table["operands"]).fill_null(0).to_numpy(), dtype=np.int64)
-        flat = np.asarray(pc.list_flatten(table["operands"]).fill_null(-1).to_numpy(), dtype=np.int64)
-        row_of = np.repeat(np.arange(len(counts)), counts)
-        place_of = np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)
-        by_name = {kind.value: kind for kind in OpKind}
-        return cls(
-            table,
-            kinds,
-            names,
-            [by_name.get(name) for name in names],
-            origins,
-            origin_names,
-            _ints(table, "limbs_in"),
-            _ints(table, "limbs_out"),
-            _ints(table, "output"),
-            flat,
-            row_of,
-            place_of,
-            counts,
-        )
-
-    def __len__(self) -> int:
-        return len(self.kinds)
-
-    def kind(self, row: int) -> str:
-        return self.kind_names[self.kinds[row]]
-
-    def origin(self, row: int) -> str:
-        return self.origin_names[self.origins[row]]
-
-    def per_kind(self, value: Callable[[OpKind], int], unknown: int) -> Ints:
-        """(num_ops,): `value` of each operation's kind."""
-        return np.asarray([unknown if kind is None else value(kind) for kind in self.known], np.int64)[self.kinds]
-
-    def of_kinds(self, wanted: Callable[[OpKind], bool]) -> Bools:
-        return self.per_kind(wanted, 0).astype(bool)
-
-    def of_origin(self, name: str) -> Bools:
-        return np.asarray(self.origins == _place(name, self.origin_names), dtype=bool)
-
-
-def _place(name: str | None, names: Sequence[str]) -> int:
-    return names.index(name) if name in names else -1
 
 
 def _is_any_number(kind: OpKind) -> bool:
@@ -185,7 +69,7 @@ def _is_loose(kind: OpKind | None) -> bool:
 # Objects.
 
 
-def _object_rows(objects: _Objects) -> Broken:
+def _object_rows(objects: ObjectColumns) -> Broken:
     yield from _rows(
         objects.id != np.arange(len(objects)), lambda row: f"id {objects.id[row]}; ids are 0, 1, 2, … in their order"
     )
@@ -195,7 +79,7 @@ def _object_rows(objects: _Objects) -> Broken:
     )
 
 
-def _sizes(objects: _Objects, params: CkksParameters) -> Broken:
+def _sizes(objects: ObjectColumns, params: CkksParameters) -> Broken:
     most, wide = params.num_q, params.num_p
     inside = (objects.limbs >= 1) & (objects.limbs <= most)
     yield from _rows(~inside, lambda row: f"{objects.limbs[row]} limbs; the set has 1 to {most}")
@@ -227,7 +111,7 @@ def _sizes(objects: _Objects, params: CkksParameters) -> Broken:
             yield row, f"{size[row]} bytes; {cls} at {limbs[row]} limbs has {whole[row]}{also}"
 
 
-def _key_objects(objects: _Objects, params: CkksParameters, used: Mapping[str, int] | None) -> Broken:
+def _key_objects(objects: ObjectColumns, params: CkksParameters, used: Mapping[str, int] | None) -> Broken:
     """`used`: of truncated keys, the most limbs at which each is used."""
     seen: dict[str, int] = {}
     for row, name in objects.keys.items():
@@ -268,8 +152,8 @@ def _rotation_rule(ring_dim: int) -> str:
 # Operations.
 
 
-def _operation_rows(ops: _Operations, params: CkksParameters) -> Broken:
-    ids = _ints(ops.table, "id")
+def _operation_rows(ops: OperationColumns, params: CkksParameters) -> Broken:
+    ids = ints_of(ops.table, "id")
     yield from _rows(ids != np.arange(len(ops)), lambda row: f"id {ids[row]}; ids are 0, 1, 2, … in their order")
     yield from _rows(
         ops.per_kind(lambda _: 0, 1) > 0, lambda row: "unknown kind; 'docs/reference/trace-format.md' has the list"
@@ -309,7 +193,7 @@ def _operation_rows(ops: _Operations, params: CkksParameters) -> Broken:
         lambda row: f"set '{params.name}' has no small ring; take one with small_ring_dim",
     )
     for name in ("implied_rescales", "implied_scalar_mults"):
-        implied = _ints(ops.table, name)
+        implied = ints_of(ops.table, name)
         for row in np.flatnonzero(implied < 0).tolist():
             yield row, f"{name} is {implied[row]}; it is not negative"
 
@@ -322,7 +206,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _operands(ops: _Operations, objects: _Objects) -> Broken:
+def _operands(ops: OperationColumns, objects: ObjectColumns) -> Broken:
     any_number = ops.of_kinds(_is_any_number)
     wanted = ops.per_kind(lambda kind: len(TRAITS[kind].takes), -1)
     wrong = (ops.counts != wanted) & (wanted >= 0) & ~any_number
@@ -355,12 +239,12 @@ def _operands(ops: _Operations, objects: _Objects) -> Broken:
         yield row, f"{fault}; operands have as many limbs or more"
 
 
-def _takes(ops: _Operations, row: int) -> str:
+def _takes(ops: OperationColumns, row: int) -> str:
     kind = ops.known[ops.kinds[row]]
     return _listed(("ciphertext",) if kind is None else TRAITS[kind].takes)
 
 
-def _results(ops: _Operations, objects: _Objects) -> Broken:
+def _results(ops: OperationColumns, objects: ObjectColumns) -> Broken:
     decrypts = ops.of_kinds(lambda kind: kind is OpKind.DECRYPT)
     output = ops.output
     none = np.asarray(ops.table["output"].is_null().to_numpy(), dtype=bool)
@@ -384,16 +268,16 @@ def _results(ops: _Operations, objects: _Objects) -> Broken:
         yield row, f"output {output[row]} was used by operation {first_used[output[row]]} before it was made"
     for row in rows[objects.limbs[made] != ops.limbs_out[rows]].tolist():
         yield row, f"output has {objects.limbs[output[row]]} limbs, the row says {ops.limbs_out[row]}; they are equal"
-    makes = ops.per_kind(lambda kind: _place(TRAITS[kind].makes, OBJECT_CLASSES), -1)
+    makes = ops.per_kind(lambda kind: place_in(TRAITS[kind].makes, OBJECT_CLASSES), -1)
     for row in rows[(objects.of_class[made] != makes[rows]) & (makes[rows] >= 0)].tolist():
         fault = f"output {output[row]} is of class {objects.cls(output[row])}"
         yield row, f"{fault}; this kind makes {OBJECT_CLASSES[makes[row]]}"
 
 
-def _plaintexts(ops: _Operations, objects: _Objects) -> Broken:
+def _plaintexts(ops: OperationColumns, objects: ObjectColumns) -> Broken:
     encoded = ops.of_kinds(lambda kind: TRAITS[kind].constants == 1)
     none = np.asarray(ops.table["plaintext"].is_null().to_numpy(), dtype=bool)
-    plaintext = _ints(ops.table, "plaintext")
+    plaintext = ints_of(ops.table, "plaintext")
     # A composite may name its arguments.
     yield from _rows(
         ~none & ~encoded & ~ops.of_kinds(lambda kind: TRAITS[kind].composite),
@@ -412,7 +296,7 @@ def _plaintexts(ops: _Operations, objects: _Objects) -> Broken:
     )
 
 
-def _keys(ops: _Operations, objects: _Objects, params: CkksParameters) -> Broken:
+def _keys(ops: OperationColumns, objects: ObjectColumns, params: CkksParameters) -> Broken:
     ring_dim = params.ring_dim
     codes, names = text_codes(ops.table["key"])
     stored = set(objects.keys.values())
@@ -449,7 +333,7 @@ def _keys(ops: _Operations, objects: _Objects, params: CkksParameters) -> Broken
     )
 
 
-def _steps(ops: _Operations, ring_dim: int) -> Broken:
+def _steps(ops: OperationColumns, ring_dim: int) -> Broken:
     none = np.asarray(ops.table["step"].is_null().to_numpy(), dtype=bool)
     steps = np.asarray(ops.table["step"].fill_null(0).to_numpy(), dtype=np.int64)
     turns = ops.of_kinds(lambda kind: TRAITS[kind].key == "rot")
@@ -468,7 +352,7 @@ def _steps(ops: _Operations, ring_dim: int) -> Broken:
         yield row, f"key '{names[codes[row]]}' does not rotate by {steps[row]}; {right_key} does"
 
 
-def _times(ops: _Operations) -> Broken:
+def _times(ops: OperationColumns) -> Broken:
     start, end = (ops.table[name] for name in ("start_s", "end_s"))
     missing = [np.asarray(column.is_null().to_numpy(), dtype=bool) for column in (start, end)]
     a, b = (np.asarray(column.fill_null(0.0).to_numpy(), dtype=np.float64) for column in (start, end))
@@ -484,7 +368,7 @@ def _times(ops: _Operations) -> Broken:
     )
 
 
-def _composites(ops: _Operations) -> Broken:
+def _composites(ops: OperationColumns) -> Broken:
     """A composite's result is that of the last row of its expansion; n in one scope have those of the last n."""
     codes, names = text_codes(ops.table["scope"])
     inside, whole = ops.of_origin(ORIGIN_MODELLED), ops.of_origin(ORIGIN_COMPOSITE)
