@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.lab.simulation.memory.serial_law import serial_slowdown
-from penstock.studies.io_study import data
-from penstock.studies.io_study.calibrated import (
+from penstock_studies.io_study import data
+from penstock_studies.io_study.calibrated import (
     BANDWIDTH,
     SHARP,
     TENSORFHE,
     mean_gpu_speedup,
     printed_mean,
 )
-from penstock.studies.io_study.data import Printed
+from penstock_studies.io_study.data import Printed
 
 CLOSE = 0.01
 RESNET20 = ("resnet20", "pcie5", "ethernet-400")

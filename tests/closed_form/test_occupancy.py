@@ -14,7 +14,7 @@ from penstock.program.running import trace_workload
 from penstock.scheme.machines import load_machine
 from penstock.scheme.play.price import price_trace
 from penstock.scheme.work.kernel_work import KernelWork
-from penstock.studies.io_study.occupancy import CHANGES, changed
+from penstock_studies.io_study.occupancy import CHANGES, changed
 
 N = 2**16
 HOSTS = (1, 2, 4, 8, 16, 32)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.lab.prediction.importers import ImportLog, load
-from penstock.studies.cryptoracle.artifact import breakdowns, count_table, estimates
-from penstock.studies.cryptoracle.artifact_rows import build_rows, figure11_rows, sweep_rows
-from penstock.studies.cryptoracle.data import Dataset, PredictedApplication, Priced, load_data, points
+from penstock_studies.cryptoracle.artifact import breakdowns, count_table, estimates
+from penstock_studies.cryptoracle.artifact_rows import build_rows, figure11_rows, sweep_rows
+from penstock_studies.cryptoracle.data import Dataset, PredictedApplication, Priced, load_data, points
 
 VARIABLE = "PENSTOCK_CRYPTORACLE_ARTIFACT"
 FOLDER = Path(os.environ.get(VARIABLE, Path(__file__).parents[2] / ".." / "shared/data/cryptoracle-artifact"))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.studies.cryptoracle.data import Dataset, PredictedApplication, Priced, load_data, points
-from penstock.studies.cryptoracle.predictions import figure_rows
-from penstock.studies.cryptoracle.tables import table_rows
+from penstock_studies.cryptoracle.data import Dataset, PredictedApplication, Priced, load_data, points
+from penstock_studies.cryptoracle.predictions import figure_rows
+from penstock_studies.cryptoracle.tables import table_rows
 
 FOLDER = Path(os.environ.get("PENSTOCK_CRYPTORACLE_DATA", Path(__file__).parents[2] / ".." / "shared/data/cryptoracle"))
 pytestmark = pytest.mark.skipif(

@@ -14,10 +14,10 @@ import pytest
 
 from penstock.base.system.drawing import written
 from penstock.scheme.machines.drives import load_drive
-from penstock.studies.fheins import data
-from penstock.studies.fheins import reproduction as fheins
-from penstock.studies.fheins.figures import LINES, draw
-from penstock.studies.headlines import headlines, neighbours_text, readings_of
+from penstock_studies.fheins import data
+from penstock_studies.fheins import reproduction as fheins
+from penstock_studies.fheins.figures import LINES, draw
+from penstock_studies.headlines import headlines, neighbours_text, readings_of
 from support.pictures import titles
 
 

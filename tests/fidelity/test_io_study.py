@@ -23,10 +23,10 @@ from penstock.program.running import trace_workload
 from penstock.scheme.machines import load_machine, load_network, load_tier
 from penstock.scheme.machines.client_place import load_client_place
 from penstock.scheme.machines.prices import load_prices
-from penstock.studies.headlines import readings_of
-from penstock.studies.io_study import data, history
-from penstock.studies.io_study.figures import SHOWN_IN_TORNADO
-from penstock.studies.io_study.model import MACHINES
+from penstock_studies.headlines import readings_of
+from penstock_studies.io_study import data, history
+from penstock_studies.io_study.figures import SHOWN_IN_TORNADO
+from penstock_studies.io_study.model import MACHINES
 from support.pictures import SVG, picture, texts, titled, titles
 
 PARTS = "resnet20.pcie5.ethernet-400.hosts"

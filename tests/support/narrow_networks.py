@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.program.workloads import cryptoracle_resnet20, resnet20, resnet20_multiplexed
-from penstock.program.workloads.parts import low_memory_resnet, networks
+from penstock.program.workloads import resnet20, resnet20_multiplexed
+from penstock.program.workloads.parts import networks
 from penstock.program.workloads.resnet20 import Data, ResNet20
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.spec import CkksSpec, spec_of
+from penstock_studies.workloads import low_memory_resnet
+from penstock_studies.workloads import resnet20 as cryptoracle_resnet20
 
 NARROWER = 4
 WIDE = os.environ.get("PENSTOCK_NETWORKS") == "wide"

@@ -18,7 +18,6 @@ from penstock.front.explorer.library import Library
 from penstock.lab.measure.bench.results import stored_parameters
 from penstock.lab.measure.bench.spec import load_suite, plan
 from penstock.lab.prediction.importers import ImportLog, load
-from penstock.lab.prediction.importers.cryptoracle.columns import header_of
 from penstock.lab.prediction.importers.yaml import loads
 from penstock.lab.prediction.operation_counts import read_operation_counts
 from penstock.lab.simulation.cluster.topology import build
@@ -28,6 +27,7 @@ from penstock.program.workloads.parts import images, networks
 from penstock.program.workloads.parts.images import read_idx
 from penstock.program.workloads.parts.networks import read_cifar10, read_weights
 from penstock.runtime.scanning.store import HEADER, Database
+from penstock_studies.importers.columns import header_of
 
 Reader = Callable[[Path], Any]
 

@@ -23,7 +23,7 @@ from penstock.lab.measure.bench.results import BENCH_SCHEMA, load_results, read_
 from penstock.lab.prediction.importers import load
 from penstock.lab.sweeps.play import SCHEMA
 from penstock.lab.sweeps.store import DamagedResults, read_results
-from penstock.studies.cryptoracle.figures import load_events
+from penstock_studies.cryptoracle.figures import load_events
 from support.bench_rows import folder_of, points_of, rows_of
 
 CONFIG = {"workload": "inner-product", "params": "toy-insecure", "seed": 3, "threads": 1}

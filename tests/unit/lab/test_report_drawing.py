@@ -14,7 +14,7 @@ from penstock.base.system.palette import DARK, LIGHT, NAMES, tier_colours
 from penstock.lab.reports import build, build_report
 from penstock.lab.reports.data import load
 from penstock.lab.reports.numbers import ratio
-from penstock.studies.io_study import figures
+from penstock_studies.io_study import figures
 from support.fake_run import TIERS, config, simulate_rows, write_fake_run
 from support.report_pages import Page
 

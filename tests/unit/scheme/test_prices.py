@@ -16,7 +16,7 @@ from penstock.scheme.machines.figure import Evidence
 from penstock.scheme.machines.networks import load_network
 from penstock.scheme.machines.prices import load_prices, price_lists
 from penstock.scheme.params import catalogue
-from penstock.studies.io_study import data
+from penstock_studies.io_study import data
 
 
 def written(folder: str, name: str) -> str:
@@ -92,7 +92,7 @@ def test_a_bad_list_ends_the_study_before_anything_is_traced(
     def computed(**_: object) -> None:
         raise AssertionError("rows were computed")
 
-    monkeypatch.setattr("penstock.studies.io_study.reproduction.rows", computed)
+    monkeypatch.setattr("penstock_studies.io_study.reproduction.rows", computed)
     assert main(["reproduce", "io-study", *option]) in (1, 2)
 
 

@@ -11,8 +11,8 @@ import pytest
 from penstock.errors import UsageError
 from penstock.lab.fit.measurements import Measurement
 from penstock.lab.prediction.importers import BadTiming, ImportLog, load
-from penstock.studies.cryptoracle.artifact import breakdowns, count_table, estimates, event_counts
-from penstock.studies.cryptoracle.artifact_rows import build_rows, figure11_rows
+from penstock_studies.cryptoracle.artifact import breakdowns, count_table, estimates, event_counts
+from penstock_studies.cryptoracle.artifact_rows import build_rows, figure11_rows
 
 RYZEN = "AMD Ryzen 9 7950X 16-Core Processor"
 WATTS = 63.0

@@ -16,10 +16,8 @@ from click.testing import CliRunner
 
 from penstock.errors import UsageError
 from penstock.front.cli.main import cli, main
-from penstock.lab.prediction.importers.cryptoracle.columns import CALLS
-from penstock.lab.prediction.importers.cryptoracle.settings import parameters
-from penstock.studies.cryptoracle import tables
-from penstock.studies.cryptoracle.data import (
+from penstock_studies.cryptoracle import tables
+from penstock_studies.cryptoracle.data import (
     ENCODING,
     Dataset,
     PredictedApplication,
@@ -28,11 +26,13 @@ from penstock.studies.cryptoracle.data import (
     points,
     primitive_costs,
 )
-from penstock.studies.cryptoracle.drawings import MODELS, draw_predictions
-from penstock.studies.cryptoracle.errors import as_published, cosine, errors
-from penstock.studies.cryptoracle.predictions import error_rows, figure_rows, pairs
-from penstock.studies.cryptoracle.work import published_counts
+from penstock_studies.cryptoracle.drawings import MODELS, draw_predictions
+from penstock_studies.cryptoracle.errors import as_published, cosine, errors
+from penstock_studies.cryptoracle.predictions import error_rows, figure_rows, pairs
+from penstock_studies.cryptoracle.work import published_counts
 from support.pictures import picture, texts, titles
+from penstock_studies.importers.columns import CALLS
+from penstock_studies.importers.settings import parameters
 
 ABOUT = [
     "Date and Time of Benchmark",

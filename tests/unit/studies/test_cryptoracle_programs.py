@@ -15,16 +15,16 @@ from penstock.lab.prediction.composites import series_of_1_2_4
 from penstock.program.evaluator.clear import ClearEvaluator
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.evaluator.unfolded import SCOPE, UnfoldedEvaluator
-from penstock.program.workloads.parts.cryptoracle import logistic_series, matrix_multiplication
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.params.spec import CkksSpec
 from penstock.scheme.traces.schema import Trace, TraceMeta
 from penstock.scheme.work.shapes import Shape
-from penstock.studies.cryptoracle.counts import count
-from penstock.studies.cryptoracle.programs import PROGRAMS, execute
-from penstock.studies.cryptoracle.work import KNOWN, published_counts, spread, work_of
+from penstock_studies.cryptoracle.counts import count
+from penstock_studies.cryptoracle.programs import PROGRAMS, execute
+from penstock_studies.cryptoracle.work import KNOWN, published_counts, spread, work_of
+from penstock_studies.workloads.algorithms import logistic_series, matrix_multiplication
 
 NAMES = list(PROGRAMS)
 
@@ -62,7 +62,7 @@ def test_a_program_computes_what_it_is_named_for(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("depth", [10, 20])
 def test_counts_are_those_of_table_3_but_for_the_explained_ones(name: str, depth: int) -> None:
-    from penstock.studies.cryptoracle.counts import OPERATIONS, TABLE3
+    from penstock_studies.cryptoracle.counts import OPERATIONS, TABLE3
 
     calls = count(traced(name, SymbolicEvaluator(params(depth)))).calls
     ours = {operation: sum(calls.get(kind, 0) for kind in kinds) for operation, kinds in OPERATIONS.items()}
@@ -181,7 +181,7 @@ def test_the_older_series_has_the_same_products_and_fewer_rescales() -> None:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_workload_has_its_own_counts_at_its_own_limbs(name: str) -> None:
-    from penstock.studies.cryptoracle.counts import rows
+    from penstock_studies.cryptoracle.counts import rows
 
     own = {r["id"].rpartition(".")[2]: r["first_principles"] for r in rows([name]) if r["group"] == "table3-programs"}
     work = work_of(name, catalogue.get(KNOWN[name]))
@@ -195,7 +195,7 @@ def test_a_workload_has_its_own_counts_at_its_own_limbs(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_work_of_a_program_has_table_3s_counts(name: str) -> None:
     kinds: dict[str, Any] = {"EvalChebyshevSeries": None}
-    from penstock.studies.cryptoracle.counts import OPERATIONS
+    from penstock_studies.cryptoracle.counts import OPERATIONS
 
     counts: Counter[str] = Counter()
     for work in work_of(name, params()):

@@ -18,9 +18,9 @@ from penstock.program.package.file import FIRST_SET
 from penstock.program.running.trace import trace_workload
 from penstock.scheme.operations import KINDS, SMALL_KINDS, TRAITS, OpKind, operations
 from penstock.scheme.traces.schema import CLIENT_KINDS
-from penstock.studies.cryptoracle import counts as study
-from penstock.studies.cryptoracle import figures as drawings
-from penstock.studies.cryptoracle.drawings import draw_measured
+from penstock_studies.cryptoracle import counts as study
+from penstock_studies.cryptoracle import figures as drawings
+from penstock_studies.cryptoracle.drawings import draw_measured
 
 QUICK = ["matrix-multiplication", "logistic-function", "sign-evaluation", "chi-square"]
 NAMES = {"id", "group", "policy", "quantity", "unit", "published", "calibrated", "first_principles",

@@ -15,12 +15,12 @@ import pytest
 from penstock.errors import UnknownName, UsageError
 from penstock.lab.fit.measurements import Measurement
 from penstock.lab.prediction.importers import BadTiming, ImportLog, load
-from penstock.lab.prediction.importers.applications import read_application
-from penstock.lab.prediction.importers.cryptoracle.reading import csv_files
-from penstock.lab.prediction.importers.cryptoracle.settings import parameters
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.work.shapes import Shape
+from penstock_studies.importers.applications import read_application
+from penstock_studies.importers.reading import csv_files
+from penstock_studies.importers.settings import parameters
 
 ABOUT = {
     "Date and Time of Benchmark": "2026-11-01 10:00:00", "CPU Vendor": "AuthenticAMD", "CPU Model Name": "AMD Imagined",

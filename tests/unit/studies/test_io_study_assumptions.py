@@ -10,7 +10,7 @@ from penstock.lab.simulation.cluster.law import rplp_divisor
 from penstock.program.running import trace_workload
 from penstock.scheme.machines import load_machines
 from penstock.scheme.operations import OpKind
-from penstock.studies.io_study.cluster_variants import (
+from penstock_studies.io_study.cluster_variants import (
     BASE,
     EVERYONE,
     FROM_BOTH_ENDS,
@@ -19,14 +19,14 @@ from penstock.studies.io_study.cluster_variants import (
     parts,
     speedup,
 )
-from penstock.studies.io_study.messages import (
+from penstock_studies.io_study.messages import (
     communication_rows,
     halved_mod_down,
     messages_s,
     no_broadcast,
 )
-from penstock.studies.io_study.model import StudyProgram
-from penstock.studies.io_study.reads import Reads, peak_demand
+from penstock_studies.io_study.model import StudyProgram
+from penstock_studies.io_study.reads import Reads, peak_demand
 
 PLACE = ("pcie5", "ethernet-400")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.front.cli.main import main
-from penstock.studies.io_study.data import Printed
-from penstock.studies.io_study.rows import row
+from penstock_studies.io_study.data import Printed
+from penstock_studies.io_study.rows import row
 
 
 def _row(published: Printed | None, calibrated: float | None, ours: float | None, **options: str) -> dict[str, object]:
@@ -57,7 +57,7 @@ def test_a_folder_that_cannot_be_made_ends_before_anything_is_computed(
     def computed() -> None:
         raise AssertionError("rows were computed")
 
-    monkeypatch.setattr(f"penstock.studies.{module}.reproduction.rows", computed)
+    monkeypatch.setattr(f"penstock_studies.{module}.reproduction.rows", computed)
     (tmp_path / "file").write_text("")
     assert main(["reproduce", study, "--figures", str(tmp_path / "file" / "figures")]) == 1
     said = capsys.readouterr().err

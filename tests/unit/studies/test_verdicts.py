@@ -13,7 +13,7 @@ from penstock.lab.measure.bench.compare import compare
 from penstock.lab.measure.bench.results import load_results, table_of
 from penstock.lab.measure.bench.spec import BenchPoint
 from penstock.lab.measure.bench.verdict import previous_run, verdict_of, verdict_of_run
-from penstock.studies.verdict import verdict_of as verdict_of_study
+from penstock_studies.verdict import verdict_of as verdict_of_study
 from support.bench_rows import folder_of, points_of, rows_of
 
 SMALL = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.base.system.probe import in_source_tree, install
 
-__all__ = ["client", "engine", "in_source_tree", "install", "key_pair", "object_stores", "simgrid"]
+__all__ = ["client", "engine", "in_source_tree", "install", "key_pair", "object_stores", "simgrid", "studies"]
 
 
 def engine() -> str:
@@ -21,6 +21,14 @@ def client() -> str:
     if in_source_tree():
         return "'make setup' builds it (Rust 1.89 or newer: https://rustup.rs)"
     return "pip install penstock-client"
+
+
+def studies() -> str:
+    """How to get the distribution penstock-studies."""
+    command = "pip install ./studies"
+    if in_source_tree():
+        return f"'make setup' installs penstock-studies, and so does '{command}'"
+    return f"penstock-studies has them: in a copy of penstock's source tree, '{command}'"
 
 
 def object_stores() -> str:

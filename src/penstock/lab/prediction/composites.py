@@ -10,15 +10,17 @@ import numpy as np
 
 from penstock.lab.fit.measurements import Measurement
 from penstock.program.evaluator.counting import CountingEvaluator
+from penstock.program.evaluator.protocol import chebyshev_coefficients
 from penstock.program.evaluator.unfolded import RELEASE, UnfoldedEvaluator
-from penstock.program.workloads.logistic_function import BOUND
-from penstock.program.workloads.parts.cryptoracle import LOGISTIC_SERIES, logistic_series
+from penstock.program.workloads.logistic_function import BOUND, logistic
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.schema import TraceMeta
 from penstock.scheme.work.shapes import Objects, Shape, shapes_of
 
 SERIES = ("chebyshev_series", "chebyshev_function")
 BOOTSTRAP = "bootstrap"
+LOGISTIC_SERIES, INTERPOLATED = 57, 119
+"""Degree of the one series of OpenFHE 1.2.4 that is known, and of the interpolant that it is cut from."""
 
 
 def expanded(measurement: Measurement) -> Mapping[Shape, int]:
@@ -66,3 +68,14 @@ def series_of_1_2_4(params: CkksParameters) -> Mapping[Shape, int]:
     trace = ev.builder.finish(TraceMeta(workload=SERIES[0], params=params.to_dict(), reading="trace"))
     shapes = shapes_of(trace.operations, Objects(trace, params))
     return MappingProxyType(dict(zip(shapes.distinct, shapes.counts.tolist(), strict=True)))
+
+
+@lru_cache(maxsize=1)
+def logistic_coefficients() -> list[float]:
+    """Chebyshev coefficients of the logistic function over [-25, 25]."""
+    return chebyshev_coefficients(logistic, -BOUND, BOUND, INTERPOLATED)
+
+
+def logistic_series() -> list[float]:
+    """The first of them: the series that is timed as a primitive."""
+    return logistic_coefficients()[: LOGISTIC_SERIES + 1]

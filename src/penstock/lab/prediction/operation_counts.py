@@ -28,7 +28,7 @@ from penstock.errors import UnknownName, UsageError, check_known
 from penstock.lab.fit.measurements import primitive_shape
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.lab.prediction.importers import yaml
-from penstock.lab.prediction.importers.cryptoracle.columns import CALLS as CRYPTORACLE_CALLS
+from penstock.lab.prediction.importers.artifact_calls import CALLS as CRYPTORACLE_CALLS
 from penstock.lab.prediction.importers.google import CALLS as OPENFHE_CALLS
 from penstock.lab.prediction.prediction import Prediction, predict
 from penstock.program.evaluator.call import Cipher

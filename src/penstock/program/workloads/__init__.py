@@ -6,7 +6,8 @@ shapes without values; `program(ev, data, size)` the computation, once, against 
 `check(clear, got, data, size)` the comparison of an encrypted run with the clear one.
 
 A Python file of the user's own, `path/to/mine.py`, is a workload too (`penstock.program.workloads.own`), and so is a
-program package, `path/to/model.pkg` (`penstock.program.workloads.packaged`).
+program package, `path/to/model.pkg` (`penstock.program.workloads.packaged`). Other distributions add workloads by entry
+points of the group `penstock.workloads`; penstock-studies has those of CryptOracle.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Size(Protocol):
 
 
 @lru_cache(maxsize=1)
-def _modules() -> dict[str, str]:
-    """Name -> module; a workload is imported when it is first asked for."""
+def _shipped() -> dict[str, str]:
+    """Name -> module of penstock's own; a workload is imported when it is first asked for."""
     modules = {}
     for folder in _FOLDERS:
         places = [str(Path(path) / folder.rstrip(".")) for path in __path__]
@@ -93,21 +94,26 @@ def valued(name: str, verb: str = "") -> str:
 
 
 def names() -> list[str]:
-    """Every workload: each file of this folder is one, and named after it."""
+    """Every workload: each file of this folder is one, and named after it; and those of other distributions."""
     return list(_modules())
 
 
 def get(name: str) -> ModuleType:
     """The module of a workload, of a Python file, which is run for this, or of a package.
 
-    Raises: UnknownName: no such workload; the message names the nearest. UsageError, PackageError: of a file, and of a
-            trace, which cannot be run.
+    Raises: UnknownName: no such workload; the message names the nearest. CapabilityMissing: it is one of
+            penstock-studies, which is not installed. UsageError, PackageError: of a file, and of a trace, which cannot
+            be run.
     """
     if own.is_own(name):
         return own.load(name)
     if packaged.is_package(name):
         return packaged.load(name)
     valued(name)
+    if name in _shipped():  # entry points are read for other names alone
+        return importlib.import_module(_shipped()[name])
+    if name not in _modules() and name.startswith(_OF_STUDIES):
+        raise CapabilityMissing(f"workload '{name}' is not installed here: {remedy.studies()}")
     check_known("workload", name, _modules())
     return importlib.import_module(_modules()[name])
 

@@ -1,7 +1,7 @@
 """Measurements from files; the content of a file decides its kind.
 
 Understood are run folders of `penstock bench run` and their `bench.parquet`; Google Benchmark's JSON; CryptOracle's CSV
-files, a folder of them, and its YAML configurations, which name CSV files.
+files, a folder of them, and its YAML configurations, which name CSV files: penstock-studies reads these.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from penstock.errors import UsageError
 from penstock.lab.fit.measurements import Measurement
 from penstock.lab.measure.bench.estimate import CALL_S, nominal_seconds
 from penstock.lab.measure.bench.results import FILE
-from penstock.lab.prediction.importers import applications, bench, cryptoracle, google
+from penstock.lab.prediction.importers import bench, google
 from penstock.lab.prediction.importers.bench import newest_results
-from penstock.lab.prediction.importers.cryptoracle.columns import is_header
-from penstock.lab.prediction.importers.cryptoracle.settings import BUILDS
+from penstock.lab.prediction.importers.foreign import BUILDS, CONFIGURATIONS, importer_of, importer_of_folder
 from penstock.lab.prediction.importers.rows import BadTiming, ImportLog, Origin, read_text
 from penstock.scheme.work.shapes import shape_work
 
@@ -41,7 +40,8 @@ def load(
     Args:   log: says whether bad rows are left out, and is told about each; cpu: a part of the CPU's name, where
             CryptOracle's files are of several; build: theirs, one of `BUILDS`.
     Raises: BadTiming: a row that no measurement can have, named by file and row, or a file that is empty, cut off or
-            not UTF-8; UsageError: no such path, or content that is not understood.
+            not UTF-8; UsageError: no such path, or content that is not understood; CapabilityMissing: a folder or a
+            configuration of CryptOracle's without penstock-studies.
     """
     path, log = Path(path), log or ImportLog()
     if not path.exists():
@@ -50,7 +50,7 @@ def load(
         if (path / FILE).is_file() or (path / "bench").is_dir():
             timings = bench.load(path, log)
         elif any(path.rglob("*.csv")):
-            timings = cryptoracle.load(path, log, cpu=cpu, build=build)
+            timings = importer_of_folder(path).load(path, log, cpu=cpu, build=build)
         else:
             raise UsageError(f"{path} holds no timings; {UNDERSTOOD}")
     else:
@@ -113,9 +113,8 @@ def _one_cpu(origins: Mapping[str, Origin]) -> None:
 
 
 def _load_file(path: Path, log: ImportLog, cpu: str | None, build: str) -> list[Measurement]:
-    if path.suffix in applications.SUFFIXES:
-        files = applications.read_application(path).files()
-        return cryptoracle.load_texts([(file, read_text(file)) for file in files], log, cpu=cpu, build=build)
+    if path.suffix in CONFIGURATIONS:
+        return importer_of_folder(path).load(path, log, cpu=cpu, build=build)
     with os_errors(path, "read"), path.open("rb") as opened:
         start = opened.read(4)
     if start == b"PAR1" or (start and path.suffix == ".parquet"):
@@ -123,8 +122,9 @@ def _load_file(path: Path, log: ImportLog, cpu: str | None, build: str) -> list[
     text = read_text(path)
     if text.lstrip()[:1] in ("{", "["):
         return google.load(text, str(path), log)
-    if is_header(text.partition("\n")[0]):
-        return cryptoracle.load_texts([(path, text)], log, cpu=cpu, build=build)
+    known = importer_of(text.partition("\n")[0])
+    if known is not None:
+        return known.load(path, log, cpu=cpu, build=build)
     raise UsageError(f"{path}: its content is not known (it begins {text.strip()[:40]!r}); {UNDERSTOOD}")
 
 

@@ -12,10 +12,10 @@ from rich.console import Console
 from penstock.base.system.progress import Progress
 from penstock.base.types import RowView
 from penstock.errors import CapabilityMissing, ThresholdMissed, UsageError
+from penstock.front.cli.figures import make_folder, say_figures
 from penstock.front.cli.imported import tell_imported
 from penstock.front.cli.options import PATH, Values
 from penstock.front.cli.output import draw_rows, emit, output_options, say
-from penstock.front.cli.study_rows import make_folder, say_figures
 from penstock.lab.fit.measurements import READINGS, Measurement, of_reading
 from penstock.lab.prediction.importers import ImportLog, load_all, newest_results
 from penstock.lab.prediction.models import named

@@ -113,7 +113,7 @@ def command(workload: str, **options: Any) -> None:
         ]
         _keep(every, workload, options)
     if options["figure"] is not None:
-        from penstock.studies.fheins.figures import draw_space
+        from penstock.lab.instorage.design_figure import draw_space
 
         draw_space(space, chosen, front, own, budgets[0].most, options["figure"])
     for name, what in (("output", "points"), ("figure", "picture"), ("page", "page")):

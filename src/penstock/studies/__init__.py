@@ -1,1 +1,0 @@
-"""Published results, reproduced."""

@@ -1,0 +1,1 @@
+"""Three papers, reproduced with penstock: commands of `penstock reproduce`, and CryptOracle's programs and files."""

@@ -1,0 +1,159 @@
+"""FHEIns, reproduced: its figures 3 to 5 and the arithmetic of its tables, under each named assumption.
+
+`first_principles` is from the workloads' traces, the kernel algebra, the units that the paper names and the drives of
+its Table I; values that the paper leaves open are `assumed` in the machine file. `calibrated` chains the operations of
+an object and has two fitted constants: the clock (to SSD-S's maximum of figure 4) and the share of the DRAM's rate for
+selections (to SSD-L's of figure 3). The rows of the fit have no error. `policy` names the assumption of each row;
+errors refer to the headline's, `restream-overlap`.
+Source: "FHEIns: Fully Homomorphic Encryption Acceleration for Large Data Applications with In-Storage Processing".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock_studies.fheins import data
+from penstock_studies.fheins.assumed import assumed_rows
+from penstock_studies.fheins.engine import engine_rows
+from penstock_studies.fheins.model import HEADLINE, Study
+from penstock_studies.fheins.rows import (
+    Row,
+    ablation_rows,
+    energy_rows,
+    inspire_rows,
+    pir_rows,
+    sensitivity_rows,
+    ssc_rows,
+)
+from penstock_studies.fheins.tables import table1_rows, table2_rows
+from penstock_studies.fheins.workloads import inspire_unit_rows, mode_rows, workload_rows
+
+STUDY = "fheins"
+DRAWN = ("sensitivity", "energy", "table1", "modes", "assumed")
+"""Groups that a table on a terminal leaves out."""
+
+
+def rows(study: Study | None = None) -> list[Row]:
+    """The whole study as flat rows."""
+    found = Study.of_paper() if study is None else study
+    made = [
+        *pir_rows(found),
+        *inspire_rows(found),
+        *inspire_unit_rows(found),
+        *ssc_rows(found),
+        *ablation_rows(found),
+        *workload_rows(found),
+        *mode_rows(found),
+        *energy_rows(found),
+        *sensitivity_rows(found),
+        *assumed_rows(found),
+        *engine_rows(found),
+        *table1_rows(found),
+        *table2_rows(found),
+    ]
+    assert len({each["id"] for each in made}) == len(made), "ids are unique"
+    return made
+
+
+def table_rows(made: Sequence[Row]) -> list[Row]:
+    """Rows for a terminal: maxima under every policy, the largest batch where both sides batch, INSPIRE, the ablation,
+    power, and engine against formula."""
+    largest = f".batch{data.BATCHES[-1]}."
+    shown = []
+    for each in made:
+        row_id, group = each["id"], each["group"]
+        one_batch = re.search(r"\.batch\d+\.", row_id) is not None
+        kept = group in ("inspire", "engine", "workloads") or (
+            group == "figure3" and each["policy"].startswith("batch-overlap")
+        )
+        if group in DRAWN or row_id.endswith((".area", "_share")) or (one_batch and not (kept and largest in row_id)):
+            continue
+        shown.append(each)
+    return shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A published claim and its remainder."""
+
+    claim: str
+    needs: str
+    value: str
+    survives: str
+
+
+def claims(made: Sequence[Mapping[str, Any]]) -> list[Claim]:
+    """Which published claims survive, with the numbers of the rows."""
+    at = {each["id"]: each["first_principles"] for each in made}
+
+    def both(name: str) -> str:
+        return " and ".join(f"{at[name.format(drive)]:.3g}x" for drive in data.DRIVES)
+
+    def joules(of: str) -> str:
+        sides = [[at[f"{of.format(drive)}.{whose}_energy"] for drive in data.DRIVES] for whose in ("fheins", "host")]
+        return " against ".join(" and ".join(f"{each:.0f}" for each in dict.fromkeys(side)) + " J" for side in sides)
+
+    last = data.BATCHES[-1]
+    fair, once = "batch-overlap-dram", "batch-overlap-dram-encode-once"
+    return [
+        Claim(
+            claim="PIR up to 14.3x and 24.7x",
+            needs="a host that reads the database again for each query, against a drive that reads it once a batch",
+            value=f"{both('pir.{}.max.speedup')} under that policy",
+            survives=f"no: with batches on both sides {both(f'pir.{{}}.batch1.{fair}.speedup')} for one query and "
+            f"{both(f'pir.{{}}.batch{last}.{fair}.speedup')} for {last} "
+            f"({both(f'pir.{{}}.batch{last}.{once}.speedup')} where both encode records once)",
+        ),
+        Claim(
+            claim="in-storage bandwidth helps queries that read everything once",
+            needs="one query, or few",
+            value=f"{both(f'pir.{{}}.batch1.{fair}.speedup')}, the ratio of internal to PCIe bandwidth",
+            survives="yes",
+        ),
+        Claim(
+            claim="INSPIRE gains 1.2x to 2.3x over the same host",
+            needs="the same re-streaming host",
+            value=both(f"inspire.{{}}.{HEADLINE.name}.batch{last}.speedup"),
+            survives=f"no: {both(f'inspire.{{}}.batch-overlap.batch{last}.speedup')} against a host that batches "
+            f"{last} queries",
+        ),
+        Claim(
+            claim="SSC up to 1.3x and 2.7x",
+            needs="one query at a time, and keys that cost the DRAM nothing",
+            value=both("ssc.{}.max.speedup"),
+            survives=f"no: {both(f'ssc.{{}}.queries{last}.batch-overlap.speedup')} against a host that reads the "
+            f"database once for {last} queries; one query: {both(f'ssc.{{}}.max.{fair}.speedup')} with seeded keys "
+            f"over the DRAM, broadcast in lock step, {both('ssc.{}.max.batch-overlap-spill.speedup')} if what 7 MB do "
+            "not hold of a key switch spills",
+        ),
+        Claim(
+            claim="memory optimisations give 1.60x to 2.24x",
+            needs="a base that reads one key of sixteen again for each ciphertext",
+            value=both("ablation.{}.base.speedup"),
+            survives=f"as a lower bound: a base that reads all keys again gives "
+            f"{both('ablation.{}.all-keys-from-flash.speedup')}",
+        ),
+        Claim(
+            claim="SSD-L gains less on SSC, limited by computing",
+            needs="-",
+            value=f"{both('ssc.{}.max.speedup')}: twice the accelerators, twice the gain",
+            survives="no: its own numbers say that the large drive gains more",
+        ),
+        Claim(
+            claim="better energy efficiency",
+            needs="powers of synthesised logic against SHARP's published power; flash, DRAM and link left out",
+            value=f"PIR, {last} queries: {joules(f'pir.{{}}.batch{last}')} a query; SSC: {joules('ssc.{}.batch1')}",
+            survives=f"for PIR, by less: {joules(f'pir.{{}}.batch{last}.{fair}')} where both read the database once a "
+            f"batch; for SSC not: {joules(f'ssc.{{}}.queries{last}.{fair}')} for {last} queries",
+        ),
+        Claim(
+            claim="power within 55 W for both drives",
+            needs="rows of Table II that are whole accelerators, not single engines",
+            value=" and ".join(f"{at[f'table2.{d}.per-engine.power']:.3g} W" for d in data.DRIVES) + " read literally",
+            survives="for SSD-S; for SSD-L only if a row of Table II is all that an accelerator has "
+            f"({at['table2.ssd-l.per-accelerator.power']:.3g} W)",
+        ),
+    ]  # fmt: skip

@@ -1,0 +1,130 @@
+"""Every `assumed` value behind the headline rows, and what half and twice of it would make of them.
+
+One value is changed at a time, and the machine is not calibrated again. Values that no time depends on (sizes that are
+not in the price, a process) say so. Energies and prices move their rows in proportion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from penstock.scheme.machines import Machine, Tier, load_tier
+from penstock.scheme.machines.client_place import ClientSite
+from penstock.scheme.machines.figure import Evidence, Figure
+from penstock.scheme.machines.gpu.model import Gpu
+from penstock.scheme.machines.networks import load_network
+from penstock.scheme.machines.prices import PriceList
+from penstock_studies.io_study import data
+from penstock_studies.io_study.model import Study, StudyProgram
+from penstock_studies.io_study.rows import row
+
+FACTORS = (0.5, 2.0)
+GROUP = "assumed"
+
+
+def assumed_rows(study: Study, place: ClientSite, prices: PriceList) -> Iterator[dict[str, Any]]:
+    """A row for each assumed value and application that it reaches: the factor on its time at half and at twice."""
+    for accelerator in ("sharp", "tensorfhe"):
+        for program in study.both(accelerator):
+            yield from _machine_rows(program)
+            yield from _parameter_rows(program)
+    for name in data.TIERS:
+        yield from _tier_rows(study, load_tier(name))
+    for name in data.NETWORKS:
+        for field, figure in load_network(name).figures():
+            if figure.kind is Evidence.ASSUMED:
+                says = {"energy": "energy of messages in proportion", "latency": "of messages of megabytes"}
+                text = says.get(field, "messages in proportion: rows of 32 hosts on the other network have a sixth")
+                yield _row(f"networks.{name}.{field}", None, figure, text)
+    for what, figures in ((f"clients.{place.name}", place.figures()), (f"prices.{prices.name}", prices.figures())):
+        for field, figure in figures:
+            if figure.kind is Evidence.ASSUMED:
+                yield _row(f"{what}.{field}", None, figure, "its steps, energies or costs in proportion")
+
+
+def _machine_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
+    machine = program.machine
+    for field, figure in machine.figures():
+        if figure.kind not in (Evidence.ASSUMED, Evidence.CALIBRATED):
+            continue
+        name = f"{program.accelerator}.{program.application}.machine.{field}"
+        found = [changed(machine, field, factor) for factor in FACTORS]
+        if found[0] is None:
+            yield _row(name, None, figure, _unpriced(field))
+            continue
+        base = program.priced.ideal_s
+        for factor, each in zip(FACTORS, found, strict=True):
+            assert each is not None
+            seconds = program.compute_s(each)
+            share = program.slowdown(data.SHOWN_TIER) - 1
+            over = (seconds / base + share) / (1 + share)
+            text = f"{factor:g} times: time with every byte at hand; over '{data.SHOWN_TIER}' {over:.3g} times"
+            yield _row(f"{name}.times-{factor:g}", seconds / base, figure, text)
+
+
+def _unpriced(field: str) -> str:
+    """What a value without a part in these times is for."""
+    if field == "power":
+        return "energy in proportion"
+    if field.startswith("datapath."):
+        return "of 'simulate --inside schedule' alone, which these rows do not use"
+    return "in no time: it is a description, or large enough"
+
+
+def changed(machine: Machine, field: str, factor: float) -> Machine | None:
+    """The machine with one value of its file times `factor`; `None` where the price does not depend on it."""
+    kind, _, unit = field.partition(".")
+    if kind == "units":
+        rate = machine.units[unit]
+        return replace(machine, units={**machine.units, unit: replace(rate, figure=_times(rate.figure, factor))})
+    if kind == "gpu" and machine.gpu is not None:
+        return replace(machine, gpu=_changed_gpu(machine.gpu, unit, factor))
+    if field in ("clock", "utilisation", "plaintext_transforms", "overhead"):
+        changes: dict[str, Any] = {field: _times(getattr(machine, field), factor)}
+        return replace(machine, **changes)
+    return None
+
+
+def _changed_gpu(gpu: Gpu, field: str, factor: float) -> Gpu:
+    """Args:   field: its path in the table, `batch` or `roofline.memory`."""
+    table, _, name = field.rpartition(".")
+    if table == "roofline" and gpu.roofline is not None:
+        values: dict[str, Any] = {name: _times(getattr(gpu.roofline, name), factor)}
+        return replace(gpu, roofline=replace(gpu.roofline, **values))
+    counts: dict[str, Any] = {name: _times(getattr(gpu, name), factor)}
+    return replace(gpu, **counts)
+
+
+def _times(figure: Figure, factor: float) -> Figure:
+    return replace(figure, value=figure.value * factor, text=f"{factor:g} x {figure.text}")
+
+
+def _parameter_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
+    """Fields of the parameter set that have no source; the tornado changes some of them."""
+    for field in program.params.assumed:
+        name = f"{program.accelerator}.{program.application}.params.{field}"
+        text = f"'{field}' of set '{program.params.name}'"
+        moved = f"sensitivity.{program.accelerator}.{program.application}.* has other programs, digits and forms"
+        yield row(f"assumed.{name}", GROUP, "note", None, f"{text}: {moved}", policy=GROUP)
+
+
+def _tier_rows(study: Study, tier: Tier) -> Iterator[dict[str, Any]]:
+    for field, figure in tier.figures:
+        if figure.kind is not Evidence.ASSUMED:
+            continue
+        if field == "latency":
+            # Zero has no half: 10 us at each read of a key, one after another.
+            program = study.program("sharp", "resnet20")
+            reads = program.key_accesses() / program.runs
+            more = 1 + reads * 10e-6 / (program.ideal_s * program.slowdown(tier.name))
+            text = f"10 us instead of {figure.text} at each of {reads:.4g} reads of a key: ResNet-20 on SHARP"
+            yield _row(f"tiers.{tier.name}.latency.10us", more, figure, text)
+        else:
+            yield _row(f"tiers.{tier.name}.{field}", None, figure, "energy of loads in proportion")
+
+
+def _row(name: str, factor: float | None, figure: Figure, says: str) -> dict[str, Any]:
+    note = f"{figure.kind} {figure.text}; {says}; {figure.source}"
+    return row(f"assumed.{name}", GROUP, "factor", factor, note, policy=GROUP)

@@ -1,0 +1,1 @@
+"""The commands of `penstock reproduce`, one file a study. penstock finds them by entry points."""

@@ -1,0 +1,1 @@
+"""CryptOracle's programs, as workloads of penstock: `matrix_multiplication` is `cryptoracle-matrix-multiplication`."""
