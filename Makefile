@@ -34,7 +34,7 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
 	  || sed -n 's/^\([a-z-]*\):[^#]*## /  \1: /p' $(MAKEFILE_LIST)
 
-setup:  ## .venv with everything that penstock needs, the Rust core and the client (quick when nothing has changed)
+setup:  ## .venv with everything that penstock needs, the Rust core, the client and the studies (quick when nothing has changed)
 	@$(SETUP)
 
 demo: setup  ## train an encrypted logistic regression, and see what its keys cost on each memory tier
@@ -66,7 +66,7 @@ durations: setup  ## tests/durations.json again, from the last `make test-all`
 	$(VENV)/python tests/support/tiers.py build/took/core.json build/took/rest.json
 
 # PYTEST_ARGS="tests/unit": of some tests only.
-coverage: setup chromium  ## branch coverage of src/penstock by the Python tests, into build/coverage/html
+coverage: setup chromium  ## branch coverage of src/penstock and the studies by the Python tests, into build/coverage/html
 	$(PYTEST) --cov --cov-branch --cov-report=html $(PYTEST_ARGS)
 	@echo "branch coverage: $$($(VENV)/coverage report --format=total) %, file by file in build/coverage/html/index.html"
 
@@ -151,8 +151,8 @@ lock:  ## write requirements/*.txt again (UPGRADE=1: with the newest versions)
 
 clean:  ## delete what is built (not .venv, not runs/)
 	rm -rf target site build .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -f src/penstock/_engine*.so .venv/.penstock/core.stamp .venv/.penstock/client.stamp
-	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -f src/penstock/_engine*.so .venv/.penstock/{core,client,studies}.stamp
+	find src studies tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-venv:  ## delete .venv; the next target makes it again
 	rm -rf .venv

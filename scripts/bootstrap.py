@@ -28,6 +28,8 @@ SUPPORTED = ((3, 10), (3, 11), (3, 12), (3, 13))
 """CPython versions that penstock runs on; OpenFHE has wheels for some of them (penstock.base.system.probe.WHEELS)."""
 CLIENT = ROOT / "crates/penstock-client-py"
 """The project of the client's extension module: a distribution of its own, which nothing that serves needs."""
+STUDIES = ROOT / "studies"
+"""The project of the three papers' studies: plain Python, installed so that edits count at once."""
 PACKAGES_LOCK = ROOT / "requirements/dev.txt"
 BUILDER = "maturin|tomli"
 OPENFHE_LOCK = ROOT / "requirements/openfhe.txt"
@@ -200,6 +202,7 @@ class Setup:
             self.build_core()
             self.build_client()
             packages.result()
+        self.install_studies()
         for name, module in (("core", "penstock._engine"), ("client", "penstock_client")):
             self.try_import(name, module)
         started = json.loads((self.stamps / "python.json").read_text())
@@ -322,41 +325,32 @@ class Setup:
         """Build the Rust core in release mode and install penstock so that edits of `src/` count at once."""
         if self._core_is_built():
             return
-        environ = rust_environment()
-        # Without an isolated environment, pip leaves it to us that the build backend's program is found.
-        environ["PATH"] = str(self.venv / "bin") + os.pathsep + environ["PATH"]
-        with_features = "".join(f", with {feature}" for feature in self.features)
-        say(f"building the Rust core (release mode{with_features})")
-        self.worked = True
-        options = [*PIP_OPTIONS, "--no-build-isolation", "--no-deps"]
-        if self.features:
-            options += ["--config-settings", "build-args=--features=" + ",".join(self.features)]
-        self.command(
-            [self.python, "-m", "pip", "install", "-v", *options, "-e", str(ROOT)],
-            "building the Rust core",
-            build_remedy,
-            environ,
-        )
-        self._stamp("core").write_text(self._core_digest())
+        what = "the Rust core (release mode" + "".join(f", with {feature}" for feature in self.features) + ")"
+        features = ["--config-settings", "build-args=--features=" + ",".join(self.features)] if self.features else []
+        self.build("core", [*features, "-e", str(ROOT)], what, self._core_digest())
 
     def build_client(self) -> None:
         """Build and install the client's extension module, in the core's profile and cargo target."""
-        stamp, digest = self._stamp("client"), self._core_digest()
-        if stamp.exists() and stamp.read_text() == digest and self._client_is_there():
-            return
+        if not self._is_installed("client", self._core_digest()):
+            self.build("client", ["--force-reinstall", str(CLIENT)], "penstock's client", self._core_digest())
+
+    def install_studies(self) -> None:
+        """Install penstock-studies, whose build backend is a locked package."""
+        digest = digest_of([STUDIES / "pyproject.toml"])
+        if not self._is_installed("studies", digest):
+            self.build("studies", ["-e", str(STUDIES)], "the studies", digest)
+
+    def build(self, name: str, options: Sequence[str], what: str, digest: str) -> None:
+        """Let pip build and install a project of this tree, by what is installed already."""
         environ = rust_environment()
+        # Without an isolated environment, pip leaves it to us that the build backend's program is found.
         environ["PATH"] = str(self.venv / "bin") + os.pathsep + environ["PATH"]
         environ.setdefault("CARGO_TARGET_DIR", str(ROOT / "target"))
-        say("building penstock's client")
+        say(f"building {what}")
         self.worked = True
-        options = [*PIP_OPTIONS, "--no-build-isolation", "--no-deps", "--force-reinstall"]
-        self.command(
-            [self.python, "-m", "pip", "install", "-v", *options, str(CLIENT)],
-            "building penstock's client",
-            build_remedy,
-            environ,
-        )
-        stamp.write_text(digest)
+        pip = [self.python, "-m", "pip", "install", "-v", *PIP_OPTIONS, "--no-build-isolation", "--no-deps"]
+        self.command([*pip, *options], f"building {what.split(' (')[0]}", build_remedy, environ)
+        self._stamp(name).write_text(digest)
 
     def try_import(self, name: str, module: str) -> None:
         """Import what was built, once; where that fails, the next set-up builds it again."""
@@ -374,8 +368,11 @@ class Setup:
             raise
         tried.write_text(self._stamp(name).read_text())
 
-    def _client_is_there(self) -> bool:
-        return any(self.venv.glob("lib/python3*/site-packages/penstock_client*"))
+    def _is_installed(self, name: str, digest: str) -> bool:
+        """Whether penstock-client or penstock-studies is there, of these sources."""
+        stamp = self._stamp(name)
+        there = any(self.venv.glob(f"lib/python3*/site-packages/penstock_{name}*"))
+        return there and stamp.exists() and stamp.read_text() == digest
 
     def _core_digest(self) -> str:
         sources = [ROOT / "Cargo.toml", ROOT / "Cargo.lock", ROOT / "pyproject.toml", *rust_sources(ROOT / "crates")]

@@ -22,6 +22,7 @@ from typing import Any
 import click
 
 INTERNAL = "source"
+STUDIES = "studies"
 """Folder of the pages of the rooms."""
 
 

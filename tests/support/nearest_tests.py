@@ -18,7 +18,11 @@ NEAREST_S = 40.0
 def importers() -> dict[str, set[str]]:
     """Module, by its last two names -> files of sources and tests that import it."""
     found: dict[str, set[str]] = defaultdict(set)
-    for path in [*(ROOT / "src/penstock").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
+    for path in [
+        *(ROOT / "src/penstock").rglob("*.py"),
+        *(ROOT / "studies").rglob("*.py"),
+        *(ROOT / "tests").rglob("*.py"),
+    ]:
         for module, names in re.findall(
             r"^\s*(?:from ([\w.]+) )?import ([^#\n]*(?<!\()$|\([^)]*\))", path.read_text(), re.M
         ):

@@ -189,11 +189,26 @@ def test_the_client_is_a_wheel_of_its_own_and_penstocks_holds_none_of_it(wheel, 
     assert marks == {wheel: False, client_wheel: True}
 
 
+def test_the_studies_are_a_wheel_of_their_own_with_every_file_of_their_package(tmp_path):
+    wheel = built(ROOT / "studies", tmp_path, tools())
+    assert wheel.name == f"penstock_studies-{__version__}-py3-none-any.whl"
+    package = ROOT / "studies/penstock_studies"
+    files = (path for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    modules = {name for name in names_in(wheel) if ".dist-info/" not in name}
+    assert modules == {path.relative_to(package.parent).as_posix() for path in files}
+    assert f"penstock_studies-{__version__}.dist-info/entry_points.txt" in names_in(wheel)
+
+
 class TestInstalled:
     def test_the_environment_has_no_compiler_and_no_openfhe(self, installed):
         assert [shutil.which(program, path=str(installed.bin)) for program in ("cargo", "cc", "maturin")] == [None] * 3
         asked = installed.run("python", "-c", "import importlib.util as u; print(u.find_spec('openfhe'))")
         assert asked.stdout == "None\n", asked.stderr
+
+    def test_without_the_studies_reproduce_says_how_to_get_them(self, installed):
+        asked = installed.run("penstock", "reproduce", "io-study")
+        assert asked.returncode == 3
+        assert "pip install ./studies" in asked.stderr
 
     def test_python_takes_penstock_from_the_wheel(self, installed):
         asked = installed.run("python", "-c", "import penstock._engine as e; print(e.__file__)")

@@ -16,7 +16,14 @@ from penstock.front.cli.main import cli
 from support.docs_blocks import PAGES, ROOT
 from support.docs_commands import parsed
 
-FOLDERS = (ROOT, ROOT / "src" / "penstock", ROOT / "src", ROOT / "crates" / "penstock-ckks" / "src", ROOT / "docs")
+FOLDERS = (
+    ROOT,
+    ROOT / "src" / "penstock",
+    ROOT / "src",
+    ROOT / "studies",
+    ROOT / "crates" / "penstock-ckks" / "src",
+    ROOT / "docs",
+)
 """Below which a page may name a file by its path."""
 OUTSIDE = (ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
 """Pages for contributors, which are not in the site."""

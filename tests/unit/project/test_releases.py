@@ -84,10 +84,12 @@ def test_every_place_that_states_the_version_states_the_same() -> None:
     assert crates.keys() == {path.parent.name for path in (ROOT / "crates").glob("*/Cargo.toml")}
     assert {
         "pyproject.toml": written("pyproject.toml")["project"]["version"],
+        "studies/pyproject.toml": written("studies/pyproject.toml")["project"]["version"],
         "Cargo.toml": written("Cargo.toml")["workspace"]["package"]["version"],
         "CITATION.cff": citation()["version"],
         **crates,
-    } == dict.fromkeys(("pyproject.toml", "Cargo.toml", "CITATION.cff", *crates), __version__)
+    } == dict.fromkeys(("pyproject.toml", "studies/pyproject.toml", "Cargo.toml", "CITATION.cff", *crates), __version__)
+    assert f"penstock=={__version__}" in written("studies/pyproject.toml")["project"]["dependencies"]
 
 
 HEADING = re.compile(r"(\d+)\.(\d+)\.(\d+) \((unreleased|\d{4}-\d{2}-\d{2})\)")
@@ -149,7 +151,7 @@ def test_the_citation_says_what_the_project_file_says_and_names_the_three_works(
     assert cited["message"]
     pages = {"io-study": "Storage I/O", "fheins": "FHEIns", "cryptoracle": "CryptOracle"}
     assert len(cited["references"]) == len(pages)
-    sources = "".join(path.read_text() for path in (ROOT / "src" / "penstock" / "studies").rglob("*.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "studies" / "penstock_studies").rglob("*.py"))
     told = " ".join(sources.split())
     for work, word in zip(cited["references"], pages.values(), strict=True):
         assert word in work["title"]

@@ -203,15 +203,30 @@ class TestCore:
         builds = []
         monkeypatch.setattr(bootstrap, "CLIENT", tmp_path)
         (tmp_path / "pyproject.toml").touch()
+        (tmp_path / "lib/python3.10/site-packages/penstock_client").mkdir(parents=True)
         monkeypatch.setattr(bootstrap.Setup, "command", lambda self, argv, *rest: builds.append(argv[-1]))
-        monkeypatch.setattr(bootstrap.Setup, "_client_is_there", lambda self: True)
         monkeypatch.setattr(bootstrap, "rust_environment", lambda: {"PATH": ""})
         for digest in ("one", "one", "two"):
             monkeypatch.setattr(bootstrap.Setup, "_core_digest", lambda self, digest=digest: digest)
             setup = bootstrap.Setup(openfhe=False, docs=False, verbose=False)
-            setup.stamps = tmp_path
+            setup.venv = setup.stamps = tmp_path
             setup.build_client()
         assert builds == [str(tmp_path)] * 2
+
+    def test_the_studies_are_installed_once_and_again_when_their_project_changes(
+        self, bootstrap, tmp_path, monkeypatch
+    ):
+        builds = []
+        monkeypatch.setattr(bootstrap, "STUDIES", tmp_path)
+        monkeypatch.setattr(bootstrap.Setup, "command", lambda self, argv, *rest: builds.append(argv[-2:]))
+        monkeypatch.setattr(bootstrap, "rust_environment", lambda: {"PATH": ""})
+        (tmp_path / "lib/python3.10/site-packages/penstock_studies").mkdir(parents=True)
+        for text in ("one", "one", "two"):
+            (tmp_path / "pyproject.toml").write_text(text)
+            setup = bootstrap.Setup(openfhe=False, docs=False, verbose=False)
+            setup.venv = setup.stamps = tmp_path
+            setup.install_studies()
+        assert builds == [["-e", str(tmp_path)]] * 2
 
     def test_what_was_built_is_imported_once_and_built_again_where_that_fails(self, bootstrap, tmp_path, monkeypatch):
         setup = bootstrap.Setup(openfhe=False, docs=False, verbose=False)

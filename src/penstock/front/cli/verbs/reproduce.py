@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.base.system import plugins, remedy
+from penstock.base import plugins
+from penstock.base.system import remedy
 from penstock.errors import CapabilityMissing
 
 

@@ -122,7 +122,7 @@ def _load_file(path: Path, log: ImportLog, cpu: str | None, build: str) -> list[
     text = read_text(path)
     if text.lstrip()[:1] in ("{", "["):
         return google.load(text, str(path), log)
-    known = importer_of(text.partition("\n")[0])
+    known = importer_of(path, text.partition("\n")[0])
     if known is not None:
         return known.load(path, log, cpu=cpu, build=build)
     raise UsageError(f"{path}: its content is not known (it begins {text.strip()[:40]!r}); {UNDERSTOOD}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from penstock.base.system import plugins, remedy
+from penstock.base import plugins
+from penstock.base.system import remedy
 from penstock.errors import CapabilityMissing
 from penstock.lab.fit.measurements import Measurement
 from penstock.lab.prediction.importers.rows import ImportLog
@@ -35,9 +36,19 @@ def importers() -> list[Importer]:
     return [place.load() for place in plugins.registered(plugins.IMPORTERS).values()]
 
 
-def importer_of(line: str) -> Importer | None:
-    """The importer of a file that begins with this line; `None`: none that is installed knows it."""
-    return next((known for known in importers() if known.takes(line)), None)
+_COLUMNS = {"n", "depth", "num_threads"}
+"""Of every file of CryptOracle's."""
+
+
+def importer_of(path: Path, line: str) -> Importer | None:
+    """The importer of a file that begins with this line; `None`: none knows it.
+
+    Raises: CapabilityMissing: it is CryptOracle's, and none is installed.
+    """
+    known = importers()
+    if not known and set(line.split(",")) >= _COLUMNS:
+        raise _missing(path)
+    return next((reader for reader in known if reader.takes(line)), None)
 
 
 def importer_of_folder(path: Path) -> Importer:
@@ -47,4 +58,8 @@ def importer_of_folder(path: Path) -> Importer:
     """
     for known in importers():
         return known
-    raise CapabilityMissing(f"{path}: what reads CryptOracle's files is not installed here: {remedy.studies()}")
+    raise _missing(path)
+
+
+def _missing(path: Path) -> CapabilityMissing:
+    return CapabilityMissing(f"{path}: what reads CryptOracle's files is not installed here: {remedy.studies()}")
