@@ -136,8 +136,8 @@ def internals() -> str:
         "The rooms of the package, one page each. Nothing here is public: it may change with any version. "
         "[The Python interface](../reference/python.md) is what stays; [the house](../house.md) says what goes where."
     )
-    modules = {name: importlib.import_module(f"penstock.{name}") for name in rooms()}
-    rows = [(f"[`penstock.{name}`]({name}.md)", _first_line(module)) for name, module in modules.items()]
+    modules = {name: importlib.import_module(package_of(name)) for name in rooms()}
+    rows = [(f"[`{package_of(name)}`]({name}.md)", _first_line(module)) for name, module in modules.items()]
     return "\n".join(["# Internals", "", about, "", *_table(("room", "what it is for"), rows)])
 
 
@@ -167,21 +167,30 @@ def _described(members: Iterable[tuple[str, Any]], level: int = 3) -> list[str]:
 
 
 def rooms() -> list[str]:
-    """The wings of docs/house.md, then their rooms."""
+    """The wings of docs/house.md and the studies, then their rooms."""
     import penstock
 
-    wings = [wing.name for wing in pkgutil.iter_modules(penstock.__path__) if wing.ispkg]
+    wings = [wing.name for wing in pkgutil.iter_modules(penstock.__path__) if wing.ispkg] + [STUDIES]
     return wings + [
         f"{wing}.{found.name}"
         for wing in wings
-        for found in pkgutil.iter_modules(importlib.import_module(f"penstock.{wing}").__path__)
+        for found in pkgutil.iter_modules(importlib.import_module(package_of(wing)).__path__)
         if found.ispkg
     ]
 
 
+def package_of(name: str) -> str:
+    """The package of a wing or a room; the studies are a distribution of their own.
+
+    >>> package_of("lab.fit"), package_of("studies.fheins")
+    ('penstock.lab.fit', 'penstock_studies.fheins')
+    """
+    return f"penstock_{name}" if name.partition(".")[0] == STUDIES else f"penstock.{name}"
+
+
 def room(name: str) -> str:
     """Each public module of a room: its docstring, and the signatures and docstrings of what it defines."""
-    package = f"penstock.{name}"
+    package = package_of(name)
     parts = [f"# `{package}`", "", "Internal: it may change with any version. Made from the docstrings.", ""]
     for module in _modules(package):
         members = list(_members(module))
@@ -194,7 +203,7 @@ def room(name: str) -> str:
 def _modules(package: str) -> Iterator[ModuleType]:
     root = importlib.import_module(package)
     yield root
-    is_wing = package.count(".") == 1
+    is_wing = package.count(".") < 2
     below = pkgutil.iter_modules if is_wing else pkgutil.walk_packages
     for found in sorted(below(root.__path__, f"{package}."), key=lambda each: each.name):
         if is_wing and found.ispkg:

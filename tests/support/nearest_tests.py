@@ -18,11 +18,7 @@ NEAREST_S = 40.0
 def importers() -> dict[str, set[str]]:
     """Module, by its last two names -> files of sources and tests that import it."""
     found: dict[str, set[str]] = defaultdict(set)
-    for path in [
-        *(ROOT / "src/penstock").rglob("*.py"),
-        *(ROOT / "studies").rglob("*.py"),
-        *(ROOT / "tests").rglob("*.py"),
-    ]:
+    for path in (path for folder in ("src/penstock", "studies", "tests") for path in (ROOT / folder).rglob("*.py")):
         for module, names in re.findall(
             r"^\s*(?:from ([\w.]+) )?import ([^#\n]*(?<!\()$|\([^)]*\))", path.read_text(), re.M
         ):
@@ -34,9 +30,12 @@ def importers() -> dict[str, set[str]]:
 
 
 def module_names(file: str) -> list[str]:
-    """How a file is imported: of `src` by its dotted name, of `tests` also without the folder."""
+    """How a file is imported: of `src` and `studies` by its dotted name, of `tests` also without the folder."""
     dotted = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return [dotted.removeprefix("src."), *([dotted.removeprefix("tests.")] if file.startswith("tests/") else [])]
+    return [
+        dotted.removeprefix("src.").removeprefix("studies."),
+        *([dotted.removeprefix("tests.")] if file.startswith("tests/") else []),
+    ]
 
 
 def nearest(file: str, room: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -107,6 +108,19 @@ def test_the_first_help_reads_no_entry_points():
     code += "print('importlib.metadata' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split()[-1] == "False"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("studies.io_study.rows", "penstock_studies.io_study.rows"),
+        ("workloads.cryptoracle_cifar10", "penstock_studies.workloads.cifar10"),
+        ("prediction.importers.cryptoracle.columns", "penstock_studies.importers.columns"),
+    ],
+)
+def test_an_import_of_an_old_path_says_the_new_one(old, new):
+    with pytest.raises(ModuleNotFoundError, match=f"it is '{new}' since penstock 0.2"):
+        importlib.import_module(f"penstock.{old}")
 
 
 def test_the_builds_that_the_command_line_offers_are_those_of_the_files():

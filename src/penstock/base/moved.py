@@ -51,6 +51,16 @@ _APART = {
     "system.parquet_trial": "base.system.tables.trial",
 }
 """Old path -> new path, below `penstock`, of what went elsewhere than its room."""
+_PROGRAMS = "chi_square cifar10 logistic_function logistic_regression matrix_multiplication resnet20 sign_evaluation"
+_STUDIES = {
+    "studies": "penstock_studies",
+    "prediction.importers.applications": "penstock_studies.importers.applications",
+    "prediction.importers.cryptoracle": "penstock_studies.importers",
+    "workloads.parts.cryptoracle": "penstock_studies.workloads.algorithms",
+    "workloads.parts.low_memory_resnet": "penstock_studies.workloads.low_memory_resnet",
+    **{f"workloads.cryptoracle_{name}": f"penstock_studies.workloads.{name}" for name in _PROGRAMS.split()},
+}
+"""Old path below `penstock` -> new path, of what went to penstock-studies."""
 _NEW: Mapping[str, str] = {room: f"{wing}.{room}" for wing, rooms in _WINGS.items() for room in rooms.split()} | _APART
 
 
@@ -59,14 +69,19 @@ def new_path(name: str) -> str | None:
 
     >>> new_path("penstock.simulation.own"), new_path("penstock.client"), new_path("penstock.scheme.params")
     ('penstock.scheme.play.own', 'penstock.runtime.client', None)
+    >>> new_path("penstock.studies.fheins.data"), new_path("penstock.workloads.cryptoracle_cifar10")
+    ('penstock_studies.fheins.data', 'penstock_studies.workloads.cifar10')
     """
     package, _, rest = name.partition(".")
     if package != "penstock":
         return None
     parts = rest.split(".")
     for length in range(len(parts), 0, -1):
-        if (place := _NEW.get(".".join(parts[:length]))) is not None:
-            return ".".join([package, place, *parts[length:]])
+        old = ".".join(parts[:length])
+        if old in _NEW:
+            return ".".join([package, _NEW[old], *parts[length:]])
+        if old in _STUDIES:
+            return ".".join([_STUDIES[old], *parts[length:]])
     return None
 
 
@@ -97,5 +112,5 @@ class _Gone(Loader):
 
 
 def _gone(name: str, known_as: str = "") -> ModuleNotFoundError:
-    old = name if name.removeprefix("penstock.") in _NEW else known_as or name
+    old = name if name.removeprefix("penstock.") in {**_NEW, **_STUDIES} else known_as or name
     return ModuleNotFoundError(f"No module named '{old}': it is '{new_path(old)}' since penstock 0.2", name=old)

@@ -16,14 +16,7 @@ from penstock.front.cli.main import cli
 from support.docs_blocks import PAGES, ROOT
 from support.docs_commands import parsed
 
-FOLDERS = (
-    ROOT,
-    ROOT / "src" / "penstock",
-    ROOT / "src",
-    ROOT / "studies",
-    ROOT / "crates" / "penstock-ckks" / "src",
-    ROOT / "docs",
-)
+FOLDERS = (ROOT, *(ROOT / name for name in ("src/penstock", "src", "studies", "crates/penstock-ckks/src", "docs")))
 """Below which a page may name a file by its path."""
 OUTSIDE = (ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
 """Pages for contributors, which are not in the site."""

@@ -218,6 +218,7 @@ class TestCore:
     ):
         builds = []
         monkeypatch.setattr(bootstrap, "STUDIES", tmp_path)
+        monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
         monkeypatch.setattr(bootstrap.Setup, "command", lambda self, argv, *rest: builds.append(argv[-2:]))
         monkeypatch.setattr(bootstrap, "rust_environment", lambda: {"PATH": ""})
         (tmp_path / "lib/python3.10/site-packages/penstock_studies").mkdir(parents=True)
