@@ -113,9 +113,8 @@ def test_the_first_help_reads_no_entry_points():
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("studies.io_study.rows", "penstock_studies.io_study.rows"),
+        ("studies.io_study", "penstock_studies.io_study"),
         ("workloads.cryptoracle_cifar10", "penstock_studies.workloads.cifar10"),
-        ("prediction.importers.cryptoracle.columns", "penstock_studies.importers.columns"),
     ],
 )
 def test_an_import_of_an_old_path_says_the_new_one(old, new):
