@@ -12,6 +12,7 @@ from typing import Any
 import click
 import pytest
 
+from penstock.base import plugins
 from penstock.front.cli.main import cli
 from support.docs_blocks import PAGES, ROOT
 from support.docs_commands import parsed
@@ -22,6 +23,8 @@ OUTSIDE = (ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
 """Pages for contributors, which are not in the site."""
 FOOTERS = {"penstock.meta", "penstock.objects", "penstock.sha256", "penstock.file_sha256"}
 """Entries of a trace's footer, which look like modules."""
+GROUPS = {plugins.STUDIES, plugins.WORKLOADS, plugins.IMPORTERS}
+"""Groups of entry points, which do, too."""
 NOT_OURS = {"--help", "--no-build-isolation", "--control", "--delay"}
 """Options of click, pip and perf."""
 NOT_COMMANDS = {"penstock evaluation key 1", "penstock reproduce NAME --format json"}
@@ -61,7 +64,7 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     text = sentences(page)
     for path in re.findall(r"`((?:[\w.-]+/)+[\w.*-]+\.(?:py|rs|toml|sh|txt|pyi))`", text):
         assert any(list(folder.glob(path)) for folder in FOLDERS), path
-    for dotted in set(re.findall(r"`(penstock(?:\.\w+)+)(?:\([^`]*\))?`", text)) - FOOTERS:
+    for dotted in set(re.findall(r"`(penstock(?:\.\w+)+)(?:\([^`]*\))?`", text)) - FOOTERS - GROUPS:
         resolved(dotted)
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
     assert set(re.findall(r"`make ([\w-]+)[^`]*`", text)) <= targets

@@ -30,9 +30,9 @@ from penstock_studies.cryptoracle.drawings import MODELS, draw_predictions
 from penstock_studies.cryptoracle.errors import as_published, cosine, errors
 from penstock_studies.cryptoracle.predictions import error_rows, figure_rows, pairs
 from penstock_studies.cryptoracle.work import published_counts
-from support.pictures import picture, texts, titles
 from penstock_studies.importers.columns import CALLS
 from penstock_studies.importers.settings import parameters
+from support.pictures import picture, texts, titles
 
 ABOUT = [
     "Date and Time of Benchmark",

@@ -20,7 +20,7 @@ from penstock.lab.prediction.importers import BUILDS, load
 from penstock.program import workloads
 from penstock_studies.importers import settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROJECT = toml.loads((ROOT / "studies/pyproject.toml").read_text())["project"]
 HEADER = "security_standard_level,n,batch_size,depth,num_threads,CPU Model Name,CKKS_Add Time\n"
 
