@@ -45,11 +45,11 @@ def _each(table: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[dict[s
 
 def headlines(readings: Sequence[Reading], made: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a flat entry for each headline: published, ours, its reading, and each neighbour's value."""
-    by_id = {str(each["id"]): each for each in made}
-    found = []
+    by_id = {str(line["id"]): line for line in made}
+    shown = []
     for reading in readings:
         row = by_id[reading.row]
-        found.append(
+        shown.append(
             {
                 "id": reading.row,
                 "unit": row["unit"],
@@ -59,7 +59,7 @@ def headlines(readings: Sequence[Reading], made: Sequence[Mapping[str, Any]]) ->
                 "neighbours": {says: by_id[other]["first_principles"] for says, other in reading.neighbours.items()},
             }
         )
-    return found
+    return shown
 
 
 def neighbours_text(headline: Mapping[str, Any]) -> str:

@@ -16,19 +16,19 @@ def verdict_of(rows: Iterable[Mapping[str, Any]], *, of: str = "first_principles
 
     Args:   of: the column whose error counts; `error_` and its name.
     """
-    found = [row for row in rows if row.get("published") is not None and row.get(f"error_{of}") is not None]
-    if not found:
+    compared = [row for row in rows if row.get("published") is not None and row.get(f"error_{of}") is not None]
+    if not compared:
         return "nothing to compare: no row has a published value and one of ours"
-    errors = [abs(float(row[f"error_{of}"])) for row in found]
+    errors = [abs(float(row[f"error_{of}"])) for row in compared]
     near = sum(error <= NEAR for error in errors)
-    worst = found[errors.index(max(errors))]
-    timed = sum(row.get("policy") == MEASURED for row in found)
+    worst = compared[errors.index(max(errors))]
+    timed = sum(row.get("policy") == MEASURED for row in compared)
     noise = (
         f"{timed} of them are measured and differ from run to run"
         if timed
         else "no noise: every run of this version computes the same numbers"
     )
     return (
-        f"{near} of {len(found)} published numbers come out within {NEAR:.0%}; |error| median {median(errors):.1%}, "
+        f"{near} of {len(compared)} published numbers come out within {NEAR:.0%}; |error| median {median(errors):.1%}, "
         f"largest {max(errors):.1%} ({worst['id']}); {noise}"
     )

@@ -62,7 +62,7 @@ def breakdowns(folder: Path, log: ImportLog) -> dict[str, dict[str, float]]:
 
     Raises: BadTiming: a row without a count, unless bad rows are skipped.
     """
-    found: dict[str, dict[str, float]] = {}
+    shares: dict[str, dict[str, float]] = {}
     for path in _files(folder, BREAKDOWN):
         program = PROGRAM_OF.get(path.stem.lower())
         if program is None:
@@ -76,8 +76,8 @@ def breakdowns(folder: Path, log: ImportLog) -> dict[str, dict[str, float]]:
                 log.refuse(f"{where}: {error}")
         total = math.fsum(samples.values())
         if total > 0:
-            found[program] = {name: count / total for name, count in samples.items() if count > 0}
-    return found
+            shares[program] = {name: count / total for name, count in samples.items() if count > 0}
+    return shares
 
 
 def estimates(folder: Path, log: ImportLog) -> list[Estimate]:
@@ -86,7 +86,7 @@ def estimates(folder: Path, log: ImportLog) -> list[Estimate]:
     Raises: BadTiming: a contribution that is not a whole number of calls, or a row that is cut off, unless bad rows are
             skipped.
     """
-    found = []
+    estimated = []
     for path in _files(folder, PREDICTIONS):
         named = _FIGURE11.search(path.name)
         if named is None:
@@ -94,10 +94,10 @@ def estimates(folder: Path, log: ImportLog) -> list[Estimate]:
         vendor, quantity, which = (part.lower() for part in named.groups())
         for where, row in _rows(path):
             try:
-                found.append(_estimate(row, vendor, "energy" if quantity == "energy" else "runtime", which, where))
+                estimated.append(_estimate(row, vendor, "energy" if quantity == "energy" else "runtime", which, where))
             except (ValueError, KeyError) as error:
                 log.refuse(f"{where}: {error}")
-    return found
+    return estimated
 
 
 def _estimate(row: Mapping[str, str], vendor: str, quantity: str, which: str, where: str) -> Estimate:
@@ -143,7 +143,7 @@ def event_counts(folder: Path, log_n: int, depth: int) -> list[EventCount]:
 
     A counter that was not read is `NaN` in the files, and left out.
     """
-    found: dict[tuple[str, str, int, int, int], list[float]] = defaultdict(list)
+    events: dict[tuple[str, str, int, int, int], list[float]] = defaultdict(list)
     for path in _files(folder, "timings"):
         for _, row in _rows(path):
             if row.get(COUNTERS) != "True" or row.get("security_standard_level") != "none":
@@ -157,8 +157,8 @@ def event_counts(folder: Path, log_n: int, depth: int) -> list[EventCount]:
                     n, d, t = (int(row[name]) for name in ("n", "depth", "num_threads"))
                 except ValueError:
                     continue
-                found[named.group(1), named.group(2), n, d, t].append(value)
-    places = {(n, d) for _, _, n, d, _ in found}
+                events[named.group(1), named.group(2), n, d, t].append(value)
+    places = {(n, d) for _, _, n, d, _ in events}
     if not places:
         return []
     nearest = min(places, key=lambda place: (abs(place[0] - log_n), abs(place[1] - depth), place))
@@ -166,7 +166,7 @@ def event_counts(folder: Path, log_n: int, depth: int) -> list[EventCount]:
         EventCount(
             item=item, event=event, log_n=n, depth=d, threads=t, value=statistics.median(values), runs=len(values)
         )
-        for (item, event, n, d, t), values in sorted(found.items())
+        for (item, event, n, d, t), values in sorted(events.items())
         if (n, d) == nearest
     ]
 
@@ -190,14 +190,14 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         raise BadTiming(f"{path}:{reader.line_num + 1}: not CSV ({error}); the file is damaged") from error
 
 
-def count_table(found: Iterable[Estimate]) -> dict[str, Mapping[str, int]]:
+def count_table(estimated: Iterable[Estimate]) -> dict[str, Mapping[str, int]]:
     """Algorithm -> its counts, which no line may contradict.
 
     Raises: BadTiming: two lines of one algorithm have other counts.
     """
     table: dict[str, Mapping[str, int]] = {}
-    for each in found:
-        known = table.setdefault(each.algorithm, each.counts)
-        if known != each.counts:
-            raise BadTiming(f"{each.source}: {each.algorithm} calls {dict(each.counts)}, and {dict(known)} elsewhere")
+    for estimate in estimated:
+        known = table.setdefault(estimate.algorithm, estimate.counts)
+        if known != estimate.counts:
+            raise BadTiming(f"{estimate.source}: {estimate.algorithm} calls {dict(estimate.counts)}, and {dict(known)} elsewhere")
     return table

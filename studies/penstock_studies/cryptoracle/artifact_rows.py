@@ -46,13 +46,15 @@ NO_FILES = (
 )
 
 
-def sweep_rows(data: Mapping[str, Dataset], found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
+def sweep_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
     """Figure 5: primitives against threads. Figure 7: microbenchmarks. Figure 8: matrix products by order and ring."""
-    for vendor, each in data.items():
-        chosen = [m for m in each.primitives if (m.params.ring_dim, m.params.depth) == (1 << LOG_N, DEPTH) and m.shape]
+    for vendor, of_vendor in data.items():
+        chosen = [
+            m for m in of_vendor.primitives if (m.params.ring_dim, m.params.depth) == (1 << LOG_N, DEPTH) and m.shape
+        ]
         for m in sorted(chosen, key=lambda m: (m.item, m.threads)):
-            yield from _primitive_rows(vendor, m, each)
-    for p in found:
+            yield from _primitive_rows(vendor, m, of_vendor)
+    for p in predicted:
         if p.name not in PROGRAMS:
             continue
         if (p.log_n, p.depth, p.size, p.level) == (LOG_N, DEPTH, "", ""):
@@ -102,9 +104,9 @@ def _program_rows(stem: str, group: str, p: PredictedApplication) -> Iterator[di
         )
 
 
-def event_rows(found: Iterable[EventCount]) -> Iterator[dict[str, Any]]:
+def event_rows(counted: Iterable[EventCount]) -> Iterator[dict[str, Any]]:
     """Figure 6: performance counters of single calls."""
-    for e in found:
+    for e in counted:
         yield row(
             f"figure6.{CALLS[e.item][0]}.{e.event}.threads{e.threads}",
             "figure6",
@@ -134,7 +136,7 @@ def figure11_rows(estimates: Sequence[Estimate], data: Mapping[str, Dataset]) ->
         for column, count in counts.items()
     ]
     values: dict[tuple[Any, ...], tuple[float, float | None]] = {}
-    costs = {vendor: primitive_costs(each.primitives) for vendor, each in data.items()}
+    costs = {vendor: primitive_costs(dataset.primitives) for vendor, dataset in data.items()}
     for e in estimates:
         theirs, ours, note = _priced(e, data.get(e.vendor), costs.get(e.vendor, {}))
         values[e.vendor, e.quantity, e.algorithm, e.depth, e.threads] = e.value, ours
@@ -172,8 +174,8 @@ def _priced(e: Estimate, data: Dataset | None, costs: Costs) -> tuple[float | No
         kind = PRIMITIVES[CALLS[column][0]].kind
         assert kind is not None
         counts[primitive_shape(kind, params, params.num_q)] += count
-    found = predict(counts, data.machine, params=params, threads=e.threads)
-    return theirs, found.predicted_s if e.quantity == "runtime" else found.predicted_j, note
+    predicted = predict(counts, data.machine, params=params, threads=e.threads)
+    return theirs, predicted.predicted_s if e.quantity == "runtime" else predicted.predicted_j, note
 
 
 def _gain_rows(values: Mapping[tuple[Any, ...], tuple[float, float | None]]) -> Iterator[dict[str, Any]]:

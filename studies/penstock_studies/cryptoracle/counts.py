@@ -211,10 +211,10 @@ def _row(row_id: str, group: str, policy: str, published: int | None, ours: int 
     }  # fmt: skip
 
 
-def figure_rows(found: Sequence[FigurePoint]) -> list[dict[str, Any]]:
+def figure_rows(points: Sequence[FigurePoint]) -> list[dict[str, Any]]:
     """Rows of figures 5 to 8: our measurements in `measured`, and the quantities that the results lack."""
     made = []
-    for point in found:
+    for point in points:
         row_id = f"{point.figure}.{_slug(point.line)}.{_slug(point.x_name)}{point.x}"
         if point.quantity != "runtime":
             row_id += f".{_slug(point.quantity)}"
@@ -227,7 +227,7 @@ def figure_rows(found: Sequence[FigurePoint]) -> list[dict[str, Any]]:
                 "measured": point.value,
             }
         )
-    for figure, note in missing(found):
+    for figure, note in missing(points):
         made.append(
             {
                 **_row(f"{figure}.missing", figure.partition(".")[0], MEASURED, None, None, note),

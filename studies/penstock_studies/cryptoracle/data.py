@@ -135,33 +135,33 @@ def load_data(folder: Path, log: ImportLog | None = None) -> dict[str, Dataset]:
         raise UsageError(f"--data {folder}: there is no such folder; name the one that holds CryptOracle's CSV files")
     if folder.is_dir() and not any(folder.rglob("*.csv")):
         raise UsageError(f"--data {folder} holds no CSV file; name the folder with CryptOracle's result files")
-    found: dict[str, Dataset] = {}
+    datasets: dict[str, Dataset] = {}
     for vendor, cpu in VENDORS.items():
         if measurements := _of_cpu(folder, cpu, log):
-            found[vendor] = dataset(vendor, measurements)
-    if not any(data.primitives and data.applications for data in found.values()):
-        held = sorted({m.group for data in found.values() for m in data.measurements})
+            datasets[vendor] = dataset(vendor, measurements)
+    if not any(data.primitives and data.applications for data in datasets.values()):
+        held = sorted({m.group for data in datasets.values() for m in data.measurements})
         raise UsageError(
             f"--data {folder} holds {' and '.join(held) or 'nothing'} of CryptOracle's for no CPU together with the "
             "rest: the study needs the timings of primitives (all-primitives-timing-results.csv) and of "
             "microbenchmarks of one CPU"
         )
-    return found
+    return datasets
 
 
 def _of_cpu(folder: Path, cpu: str, log: ImportLog) -> list[Measurement]:
-    told = ImportLog(skip_bad=log.skip_bad)
+    own_log = ImportLog(skip_bad=log.skip_bad)
     try:
-        measurements = load(folder, cpu=cpu, log=told)
+        measurements = load(folder, cpu=cpu, log=own_log)
     except UsageError as error:
         if "--cpu" in str(error):  # the files are all of other CPUs
             return []
         raise
-    told.left_out.pop(OTHER_CPU, None)
-    log.used += told.used
-    log.left_out |= told.left_out  # each file is read for each CPU
-    log.warnings += [text for text in told.warnings if text not in log.warnings]
-    log.bad += [text for text in told.bad if text not in log.bad]
+    own_log.left_out.pop(OTHER_CPU, None)
+    log.used += own_log.used
+    log.left_out |= own_log.left_out  # each file is read for each CPU
+    log.warnings += [text for text in own_log.warnings if text not in log.warnings]
+    log.bad += [text for text in own_log.bad if text not in log.bad]
     return measurements
 
 
@@ -217,10 +217,10 @@ Costs = Mapping[tuple[str, int | None, CkksParameters, int], Measurement]
 
 def primitive_costs(primitives: Sequence[Measurement]) -> Costs:
     """Measured primitives by configuration. Of two of one name (two ranges of a series) the first stands."""
-    found: dict[tuple[str, int | None, CkksParameters, int], Measurement] = {}
+    costs: dict[tuple[str, int | None, CkksParameters, int], Measurement] = {}
     for m in primitives:
-        found.setdefault((m.item, m.degree, m.params, m.threads), m)
-    return found
+        costs.setdefault((m.item, m.degree, m.params, m.threads), m)
+    return costs
 
 
 def additive(name: str, params: CkksParameters, threads: int, costs: Costs) -> Priced | str:
@@ -266,7 +266,7 @@ def workload_sets(name: str, costs: Costs, threads: int) -> list[CkksParameters]
 def workload_additive(name: str, costs: Costs, threads: int) -> Priced | str:
     """The additive model of a workload at Table 5's configuration."""
     tried = [additive(name, params, threads, costs) for params in workload_sets(name, costs, threads)]
-    done = [each for each in tried if isinstance(each, Priced)]
+    done = [priced for priced in tried if isinstance(priced, Priced)]
     if done:
         return done[0]
     return tried[0] if tried else "no primitives in the data at the workload's configuration"

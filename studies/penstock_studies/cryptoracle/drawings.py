@@ -83,7 +83,7 @@ def _errors(points: Sequence[PredictedApplication]) -> Picture | None:
         lines = []
         for i, name in enumerate(sorted({p.name for p in points})):
             own = [[p for p in points if (p.name, p.threads) == (name, count)] for count in threads]
-            of_all = [errors(pairs(each, which, "runtime")) for each in own]
+            of_all = [errors(pairs(of_vendor, which, "runtime")) for of_vendor in own]
             known = [(at, 100 * error.mean_abs_error) for at, error in enumerate(of_all) if error is not None]
             lines += [_line(i, name, known)] if known else []
         panels.append(Panel(lines, x, y, model))
@@ -112,12 +112,12 @@ def _correlation(points: Sequence[PredictedApplication]) -> Picture | None:
 def _shares(points: Sequence[PredictedApplication]) -> Picture | None:
     """Figure 10: the contribution of each operation to the predicted time."""
     priced = {f"{p.name} {model}": which(p) for p in points for model, which in MODELS.items()}
-    parts = {name: each.by_operation for name, each in priced.items() if isinstance(each, Priced)}
+    parts = {name: seconds.by_operation for name, seconds in priced.items() if isinstance(seconds, Priced)}
     if not parts:
         return None
     series = []
-    for i, operation in enumerate(dict.fromkeys(name for each in parts.values() for name in each)):
-        shares = [100 * each.get(operation, 0.0) / sum(each.values()) for each in parts.values()]
+    for i, operation in enumerate(dict.fromkeys(name for seconds in parts.values() for name in seconds)):
+        shares = [100 * seconds.get(operation, 0.0) / sum(seconds.values()) for seconds in parts.values()]
         series.append(bars(shares, operation, NAMES[i % len(NAMES)]))
     title = "CryptOracle's figure 10, 8 threads, N = 2^16, depth 10"
     x, y = Axis(names=list(parts)), Axis("share of the predicted time [%]")

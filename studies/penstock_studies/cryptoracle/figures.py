@@ -76,16 +76,16 @@ def _fresh_at_one_set(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
 
 
 def _curves(figure: str, rows: Iterable[Mapping[str, Any]], line: Any, x_name: str) -> list[FigurePoint]:
-    found: dict[tuple[str, int, str], list[float]] = {}
+    curves: dict[tuple[str, int, str], list[float]] = {}
     for row in rows:
         if row[x_name] is None:
             continue
         limbs = f", {row['limbs']} limbs" if row["limbs"] else ""
         settings = f"set '{row['params']}', {row['threads']} thread(s){limbs}"
-        found.setdefault((line(row), int(row[x_name]), settings), []).append(float(row["seconds_per_call"]))
+        curves.setdefault((line(row), int(row[x_name]), settings), []).append(float(row["seconds_per_call"]))
     return [
         FigurePoint(figure, name, x_name, x, statistics.median(seconds), len(seconds), settings)
-        for (name, x, settings), seconds in sorted(found.items())
+        for (name, x, settings), seconds in sorted(curves.items())
     ]
 
 
@@ -131,11 +131,11 @@ def load_events(path: Path) -> list[dict[str, Any]]:
     return [row for row in rows if str(row["quantity"]).endswith("_per_call") and row["unit"] != "s"]
 
 
-def missing(found: Sequence[FigurePoint]) -> list[tuple[str, str]]:
+def missing(points: Sequence[FigurePoint]) -> list[tuple[str, str]]:
     """(figure, the missing quantity and how to get it) for gaps of the results."""
     gaps = []
     for figure, what in (("figure5", "primitives"), ("figure7", "microbenchmarks"), ("figure8", "matrix products")):
-        of_figure = [p for p in found if p.figure == figure and p.quantity == "runtime"]
+        of_figure = [p for p in points if p.figure == figure and p.quantity == "runtime"]
         if not of_figure:
             gaps.append(
                 (figure, f"no warm measurement of {what} in these results: 'penstock bench run' a suite with it")
@@ -143,8 +143,8 @@ def missing(found: Sequence[FigurePoint]) -> list[tuple[str, str]]:
         elif len({p.x for p in of_figure}) == 1:
             axis = "one ring dimension" if figure == "figure8" else "one thread count"
             gaps.append((figure, f"measured at {axis} only, so there is no curve: sweep more of them"))
-    if not any(p.unit == "J" for p in found):
+    if not any(p.unit == "J" for p in points):
         gaps.append(("figure5.energy", ENERGY_MISSING))
-    if not any(p.figure == "figure6" for p in found):
+    if not any(p.figure == "figure6" for p in points):
         gaps.append(("figure6", EVENTS_MISSING))
     return gaps

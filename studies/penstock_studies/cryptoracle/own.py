@@ -38,8 +38,8 @@ def own_rows(results: Path | None) -> list[dict[str, Any]]:
     if not programs or len(programs) == len(measured):
         held = " and ".join(sorted({m.group for m in measured}))
         return [_missing(f"{results} holds {held} only; 'penstock bench run' a suite with primitives and micro")]
-    found = own_points(measured, programs)
-    return [*point_rows(found), *error_rows(found, MEASURED)]
+    points = own_points(measured, programs)
+    return [*point_rows(points), *error_rows(points, MEASURED)]
 
 
 def own_points(measured: Sequence[Measurement], programs: Sequence[Measurement]) -> list[PredictedApplication]:
@@ -76,11 +76,16 @@ def _predicted(model: Model | str, measurement: Measurement) -> Priced | str:
     if isinstance(model, str):
         return model
     try:
-        found = model.predict(measurement)
+        predicted = model.predict(measurement)
     except PenstockError as error:
         return str(error)
     return Priced(
-        seconds=found.seconds, joules=None, by_operation={}, joules_by_operation={}, low_s=found.low, high_s=found.high
+        seconds=predicted.seconds,
+        joules=None,
+        by_operation={},
+        joules_by_operation={},
+        low_s=predicted.low,
+        high_s=predicted.high,
     )
 
 

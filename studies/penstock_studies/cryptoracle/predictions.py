@@ -32,14 +32,14 @@ MULTIPLICATIONS = ("mult", "square", "mult_no_relin", "relinearize", "mult_plain
 UNITS = {"runtime": "s", "energy": "J"}
 
 
-def figure_rows(found: Sequence[PredictedApplication], samples: Samples | None = None) -> list[dict[str, Any]]:
+def figure_rows(predicted: Sequence[PredictedApplication], samples: Samples | None = None) -> list[dict[str, Any]]:
     """All rows of figures 4, 9 and 10."""
-    return [*point_rows(found), *error_rows(found), *published_rows(found), *share_rows(found, samples)]
+    return [*point_rows(predicted), *error_rows(predicted), *published_rows(predicted), *share_rows(predicted, samples)]
 
 
-def point_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
+def point_rows(predicted: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
     """Every application at every configuration: time and energy, measured by the paper or here, and predicted."""
-    for p in found:
+    for p in predicted:
         for quantity, unit in UNITS.items():
             value = _measured(p, quantity)
             if value is None:
@@ -77,10 +77,10 @@ def value_of(priced: Priced | str, quantity: str) -> float | None:
 
 
 def pairs(
-    found: Sequence[PredictedApplication], which: Callable[[PredictedApplication], Priced | str], quantity: str
+    predicted: Sequence[PredictedApplication], which: Callable[[PredictedApplication], Priced | str], quantity: str
 ) -> list[tuple[float, float]]:
     """(predicted, measured) where both are known."""
-    both = [(value_of(which(p), quantity), _measured(p, quantity)) for p in found]
+    both = [(value_of(which(p), quantity), _measured(p, quantity)) for p in predicted]
     return [(a, b) for a, b in both if a is not None and b]
 
 
@@ -96,10 +96,10 @@ def of_regression(p: PredictedApplication) -> Priced | str:
     return p.regression
 
 
-def _groups(found: Sequence[PredictedApplication]) -> Iterator[tuple[str, list[PredictedApplication]]]:
+def _groups(predicted: Sequence[PredictedApplication]) -> Iterator[tuple[str, list[PredictedApplication]]]:
     """Names of groups of points, and the points: all, and each program, ring, depth and thread count."""
     for whole, chosen in (("micro", True), ("workload", False)):
-        points = [p for p in found if (p.name in PROGRAMS) == chosen]
+        points = [p for p in predicted if (p.name in PROGRAMS) == chosen]
         if not points:
             continue
         yield whole, points
@@ -110,10 +110,10 @@ def _groups(found: Sequence[PredictedApplication]) -> Iterator[tuple[str, list[P
                 yield f"{whole}.{letter}{value}", [p for p in points if getattr(p, field) == value]
 
 
-def error_rows(found: Sequence[PredictedApplication], policy: str = POLICY) -> Iterator[dict[str, Any]]:
+def error_rows(predicted: Sequence[PredictedApplication], policy: str = POLICY) -> Iterator[dict[str, Any]]:
     """Figure 9: errors of all models over all points, and by program, ring, depth and threads."""
     for quantity in UNITS:
-        for group, points in _groups(found):
+        for group, points in _groups(predicted):
             theirs, ours, plain = (pairs(points, which, quantity) for which in (of_additive, of_ours, of_regression))
             first, second, third = errors(theirs), errors(ours), errors(plain)
             if first is None and second is None and third is None:
@@ -129,7 +129,7 @@ def error_rows(found: Sequence[PredictedApplication], policy: str = POLICY) -> I
                     first_principles=getattr(second, statistic, None),
                     regression=getattr(third, statistic, None),
                 )
-            if group in {p.name for p in found}:
+            if group in {p.name for p in predicted}:
                 yield row(
                     f"figure9.{group}.{quantity}.cosine",
                     "figure9-correlation",
@@ -142,7 +142,7 @@ def error_rows(found: Sequence[PredictedApplication], policy: str = POLICY) -> I
                 )
     inside = [
         p.ours.low_s <= p.seconds <= p.ours.high_s
-        for p in found
+        for p in predicted
         if isinstance(p.ours, Priced) and p.ours.low_s is not None and p.ours.high_s is not None
     ]
     if inside:
@@ -152,9 +152,12 @@ def error_rows(found: Sequence[PredictedApplication], policy: str = POLICY) -> I
         yield row(row_id, "figure9-errors", "coverage90", note, policy=policy, first_principles=first_principles)
 
 
-def published_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
+def published_rows(predicted: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
     """The four figures that the paper prints, and the same of our re-run of its model."""
-    parts = {"micro": [p for p in found if p.name in PROGRAMS], "workload": [p for p in found if p.name in WORKLOADS]}
+    parts = {
+        "micro": [p for p in predicted if p.name in PROGRAMS],
+        "workload": [p for p in predicted if p.name in WORKLOADS],
+    }
     for quantity, printed in GEOMEANS.items():
         for (part, points), value in zip(parts.items(), printed, strict=True):
             known = pairs(points, of_additive, quantity)
@@ -172,15 +175,17 @@ def published_rows(found: Sequence[PredictedApplication]) -> Iterator[dict[str, 
             )
 
 
-def share_rows(found: Sequence[PredictedApplication], samples: Samples | None = None) -> Iterator[dict[str, Any]]:
+def share_rows(predicted: Sequence[PredictedApplication], samples: Samples | None = None) -> Iterator[dict[str, Any]]:
     """Figures 4 and 10: the contribution of each operation at Table 5's configuration and 8 threads.
 
     Args:   samples: program -> function -> share of the samples of a profile.
     """
-    for p in found:
+    for p in predicted:
         if p.vendor not in TABLE7 or not (is_default(p) or (p.name in WORKLOADS and p.threads == THREADS)):
             continue
-        theirs, ours = (_shares(each.by_operation) if isinstance(each, Priced) else {} for each in (p.additive, p.ours))
+        theirs, ours = (
+            _shares(priced.by_operation) if isinstance(priced, Priced) else {} for priced in (p.additive, p.ours)
+        )
         energy = _shares(p.additive.joules_by_operation) if isinstance(p.additive, Priced) else {}
         stem = f"figure10.{p.name}.{p.vendor}"
         for operation in dict.fromkeys([*theirs, *ours]):
@@ -208,7 +213,9 @@ def _sample_rows(
     """A profile's functions beside the same functions of the models: it tells no overload of EvalMult from another."""
     for function, share in samples.items():
         known = [operation for operation in {*theirs, *ours} if FUNCTION_OF.get(operation, operation) == function]
-        summed = [math.fsum(each.get(o, 0.0) for o in known) if each and known else None for each in (theirs, ours)]
+        summed = [
+            math.fsum(shares.get(o, 0.0) for o in known) if shares and known else None for shares in (theirs, ours)
+        ]
         yield row(
             f"{stem}.{function}.sample_share",
             "figure10",

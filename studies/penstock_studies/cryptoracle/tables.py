@@ -53,9 +53,9 @@ TRANSFERRED = ("mult", "rotate")
 """Primitives whose ratio carries a prediction to another CPU."""
 
 
-def table_rows(data: Mapping[str, Dataset], found: Sequence[PredictedApplication]) -> list[dict[str, Any]]:
+def table_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplication]) -> list[dict[str, Any]]:
     """All rows of tables 5, 7 and 8."""
-    return [*table5_rows(), *table7_rows(data, found), *table8_rows(data)]
+    return [*table5_rows(), *table7_rows(data, predicted), *table8_rows(data)]
 
 
 def table5_rows() -> Iterator[dict[str, Any]]:
@@ -105,8 +105,8 @@ def seconds(priced: Priced | str | None) -> float | None:
 
 def reasons(*priced: Priced | str, after: str = "") -> str:
     """A note, then the reasons for what has no prediction."""
-    found = dict.fromkeys([after, *(each for each in priced if isinstance(each, str))])
-    return "; ".join(text for text in found if text)
+    texts = dict.fromkeys([after, *(point for point in priced if isinstance(point, str))])
+    return "; ".join(text for text in texts if text)
 
 
 def is_default(point: PredictedApplication) -> bool:
@@ -115,13 +115,13 @@ def is_default(point: PredictedApplication) -> bool:
     return at == (LOG_N, DEPTH, THREADS, "", "") and point.vendor in TABLE7
 
 
-def table7_rows(data: Mapping[str, Dataset], found: Sequence[PredictedApplication]) -> list[dict[str, Any]]:
+def table7_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplication]) -> list[dict[str, Any]]:
     """The region of interest, predicted; the profiler's overheads, whose quotients are checked."""
     made = []
     for vendor, columns in TABLE7.items():
         for name, (roi, runtime, events) in columns.items():
             stem = f"table7.{name}.{vendor}"
-            here = [p for p in found if p.name == name and is_default(p)]
+            here = [p for p in predicted if p.name == name and is_default(p)]
             point = next((p for p in here if p.vendor == vendor), None)
             if point is not None:
                 note = f"8 threads; the data's own median of {point.runs} run(s) is {point.seconds:.4g} s"

@@ -31,22 +31,22 @@ def assumed_rows(study: Study) -> Iterator[Row]:
     for name in data.DRIVES:
         rates, drive = study.drives[name], load_drive(name)
         changed = [
-            (f"{field}.{how}", figure, drive_rates(each))
+            (f"{field}.{how}", figure, drive_rates(variant))
             for field, figure in drive.figures.items()
             if figure.kind is Evidence.ASSUMED
-            for how, each in _drives(drive, field, figure)
+            for how, variant in _drives(drive, field, figure)
         ]
         for workload, (query, batch) in queries.items():
             base = headline(study, query, batch, rates, study.accelerator)
             for what, figure, other in changed:
-                found = base if other == rates else headline(study, query, batch, other, study.accelerator)
-                yield _row(f"{name}.{workload}.drive.{what}", figure, base, found)
+                speedup = base if other == rates else headline(study, query, batch, other, study.accelerator)
+                yield _row(f"{name}.{workload}.drive.{what}", figure, base, speedup)
             for field, figure in study.accelerator.figures():
                 if figure.kind is not Evidence.ASSUMED:
                     continue
                 for how, accelerator in _accelerators(study.accelerator, field):
-                    found = headline(study, query, batch, rates, accelerator)
-                    yield _row(f"{name}.{workload}.fheins.{field}.{how}", figure, base, found)
+                    speedup = headline(study, query, batch, rates, accelerator)
+                    yield _row(f"{name}.{workload}.fheins.{field}.{how}", figure, base, speedup)
 
 
 def headline(study: Study, query: Query, batch: int, rates: DriveRates, accelerator: UnitAccelerator) -> float:
@@ -88,6 +88,6 @@ def _accelerators(accelerator: UnitAccelerator, field: str) -> Iterator[tuple[st
                 yield f"times-{factor:g}", replace(accelerator, plaintext_transforms=scaled)
 
 
-def _row(name: str, figure: Figure, base: float, found: float) -> Row:
-    note = f"{figure.text}: the headline of {base:.3g} becomes {found:.3g}; {figure.source}"
-    return row(f"assumed.{name}", GROUP, "factor", found / base, note, policy=GROUP)
+def _row(name: str, figure: Figure, base: float, changed: float) -> Row:
+    note = f"{figure.text}: the headline of {base:.3g} becomes {changed:.3g}; {figure.source}"
+    return row(f"assumed.{name}", GROUP, "factor", changed / base, note, policy=GROUP)

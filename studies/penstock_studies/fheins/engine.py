@@ -38,7 +38,7 @@ def _inside_rows(study: Study, name: str, drive: Drive) -> Iterator[Row]:
     pir = study.pir(database_bytes=data.SAMPLE_BYTES)  # a rate: reads of the table have no period to jump
     for batch in (1, data.BATCHES[-1]):
         base = played_in_storage(pir, drive, study.accelerator, batch=batch)
-        for option, found, says in (
+        for option, played, says in (
             (
                 "l2p-in-nand",
                 played_in_storage(pir, drive, study.accelerator, batch=batch, mapping=NandMapping()),
@@ -51,4 +51,4 @@ def _inside_rows(study: Study, name: str, drive: Drive) -> Iterator[Row]:
             ),
         ):
             row_id = f"engine.pir.{name}.{option}.batch{batch}.slowdown"
-            yield row(row_id, "engine", "slowdown", found.seconds / base.seconds, says, policy=option)
+            yield row(row_id, "engine", "slowdown", played.seconds / base.seconds, says, policy=option)

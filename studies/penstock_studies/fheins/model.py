@@ -94,9 +94,9 @@ POLICIES: tuple[Policy, ...] = (
 
 @lru_cache(maxsize=1)
 def fheins() -> UnitAccelerator:
-    found = load_instorage("fheins")
-    assert isinstance(found, UnitAccelerator)
-    return found
+    accelerator = load_instorage("fheins")
+    assert isinstance(accelerator, UnitAccelerator)
+    return accelerator
 
 
 @dataclass(slots=True)

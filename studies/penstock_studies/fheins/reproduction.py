@@ -38,23 +38,23 @@ DRAWN = ("sensitivity", "energy", "table1", "modes", "assumed")
 
 def rows(study: Study | None = None) -> list[Row]:
     """The whole study as flat rows."""
-    found = Study.of_paper() if study is None else study
+    paper = Study.of_paper() if study is None else study
     made = [
-        *pir_rows(found),
-        *inspire_rows(found),
-        *inspire_unit_rows(found),
-        *ssc_rows(found),
-        *ablation_rows(found),
-        *workload_rows(found),
-        *mode_rows(found),
-        *energy_rows(found),
-        *sensitivity_rows(found),
-        *assumed_rows(found),
-        *engine_rows(found),
-        *table1_rows(found),
-        *table2_rows(found),
+        *pir_rows(paper),
+        *inspire_rows(paper),
+        *inspire_unit_rows(paper),
+        *ssc_rows(paper),
+        *ablation_rows(paper),
+        *workload_rows(paper),
+        *mode_rows(paper),
+        *energy_rows(paper),
+        *sensitivity_rows(paper),
+        *assumed_rows(paper),
+        *engine_rows(paper),
+        *table1_rows(paper),
+        *table2_rows(paper),
     ]
-    assert len({each["id"] for each in made}) == len(made), "ids are unique"
+    assert len({line["id"] for line in made}) == len(made), "ids are unique"
     return made
 
 
@@ -63,15 +63,15 @@ def table_rows(made: Sequence[Row]) -> list[Row]:
     power, and engine against formula."""
     largest = f".batch{data.BATCHES[-1]}."
     shown = []
-    for each in made:
-        row_id, group = each["id"], each["group"]
+    for line in made:
+        row_id, group = line["id"], line["group"]
         one_batch = re.search(r"\.batch\d+\.", row_id) is not None
         kept = group in ("inspire", "engine", "workloads") or (
-            group == "figure3" and each["policy"].startswith("batch-overlap")
+            group == "figure3" and line["policy"].startswith("batch-overlap")
         )
         if group in DRAWN or row_id.endswith((".area", "_share")) or (one_batch and not (kept and largest in row_id)):
             continue
-        shown.append(each)
+        shown.append(line)
     return shown
 
 
@@ -87,14 +87,14 @@ class Claim:
 
 def claims(made: Sequence[Mapping[str, Any]]) -> list[Claim]:
     """Which published claims survive, with the numbers of the rows."""
-    at = {each["id"]: each["first_principles"] for each in made}
+    at = {line["id"]: line["first_principles"] for line in made}
 
     def both(name: str) -> str:
         return " and ".join(f"{at[name.format(drive)]:.3g}x" for drive in data.DRIVES)
 
     def joules(of: str) -> str:
         sides = [[at[f"{of.format(drive)}.{whose}_energy"] for drive in data.DRIVES] for whose in ("fheins", "host")]
-        return " against ".join(" and ".join(f"{each:.0f}" for each in dict.fromkeys(side)) + " J" for side in sides)
+        return " against ".join(" and ".join(f"{joule:.0f}" for joule in dict.fromkeys(side)) + " J" for side in sides)
 
     last = data.BATCHES[-1]
     fair, once = "batch-overlap-dram", "batch-overlap-dram-encode-once"

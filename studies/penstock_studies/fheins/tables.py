@@ -46,28 +46,28 @@ def table2_rows(study: Study) -> Iterator[Row]:
     for name in data.DRIVES:
         channels = study.drives[name].channels
         for multiplicity, says in MULTIPLICITY.items():
-            found = footprint(accelerator, channels, multiplicity)
-            holds = "within" if found.within_budget else "OVER"
+            needs = footprint(accelerator, channels, multiplicity)
+            holds = "within" if needs.within_budget else "OVER"
             policy = str(multiplicity)
             prefix = f"table2.{name}.{policy}"
             note = (
-                f"{says}; {found.accelerators} channel-level accelerators and one for the drive: {holds} the budget of "
+                f"{says}; {needs.accelerators} channel-level accelerators and one for the drive: {holds} the budget of "
                 f"{budget.text} W, which is a bound"
             )
             yield row(
-                f"{prefix}.power", "table2", "power", found.watts, note, unit="W", published=budget, policy=policy
+                f"{prefix}.power", "table2", "power", needs.watts, note, unit="W", published=budget, policy=policy
             )
-            yield row(f"{prefix}.area", "table2", "area", found.area_mm2, says, unit="mm2", policy=policy)
+            yield row(f"{prefix}.area", "table2", "area", needs.area_mm2, says, unit="mm2", policy=policy)
             for quantity, value, printed in (
-                ("compute_area_share", found.compute_area_share, data.COMPUTE_AREA),
-                ("compute_power_share", found.compute_power_share, data.COMPUTE_POWER),
+                ("compute_area_share", needs.compute_area_share, data.COMPUTE_AREA),
+                ("compute_power_share", needs.compute_power_share, data.COMPUTE_POWER),
             ):
                 note = f"of NTT, BCONV and MODU; printed: {printed[0].text} % ({printed[1].text} %)"
                 yield row(f"{prefix}.{quantity}", "table2", "share", value, note, published=printed[0], policy=policy)
     # One channel-level accelerator alone, each row once: the reading nearest to the printed shares.
-    rows = {name: each for name, each in accelerator.logic.items() if each.only != "drive"}
+    rows = {name: part for name, part in accelerator.logic.items() if part.only != "drive"}
     for quantity, field, printed in (("area", "area_mm2", data.COMPUTE_AREA), ("power", "watts", data.COMPUTE_POWER)):
-        total = sum(getattr(each, field) for each in rows.values())
+        total = sum(getattr(part, field) for part in rows.values())
         share = sum(getattr(rows[name], field) for name in COMPUTE_ROWS) / total
         row_id = f"table2.accelerator.compute_{quantity}_share"
         note = "one channel-level accelerator, each row once: nearest to what is printed; no reading gives all shares"

@@ -16,7 +16,7 @@ from penstock_studies.fheins import data
 from penstock_studies.fheins.model import FAIR, HEADLINE, POLICIES, Policy, Study
 from penstock_studies.fheins.rows import Row, row
 
-SPILLED = next(each for each in POLICIES if each.name == "batch-overlap/spill")
+SPILLED = next(policy for policy in POLICIES if policy.name == "batch-overlap/spill")
 READS_BYTES_PER_S = (1e9, 4e9)
 """Of the 7.2 GB/s that the host's link carries."""
 INSPIRE_LANES = (4, 8, 16, 32, 64)

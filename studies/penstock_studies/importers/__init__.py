@@ -72,13 +72,13 @@ def load_texts(
     groups: dict[tuple[Setting, str], list[Timing]] = defaultdict(list)
     for timing in kept:
         groups[timing.setting, timing.column].append(timing)
-    found = []
+    measurements = []
     for (setting, column), repeats in groups.items():
         try:
-            found.append(_measurement(setting, column, repeats))
+            measurements.append(_measurement(setting, column, repeats))
         except PenstockError as error:
             log.refuse(f"{repeats[0].where}: {error}")
-    return found
+    return measurements
 
 
 def _of_cpu(every: list[Timing], cpu: str | None, log: ImportLog) -> list[Timing]:

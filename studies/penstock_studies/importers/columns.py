@@ -101,7 +101,7 @@ def header_of(path: Path, names: Sequence[str], log: ImportLog) -> Header:
 
     Raises: BadTiming: one is missing or there twice, or a unit is another than ours; UnknownName.
     """
-    found: dict[str, list[str]] = {}
+    events_of: dict[str, list[str]] = {}
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     for name in twice:
         if name not in ABOUT or name in _READ:
@@ -117,12 +117,12 @@ def header_of(path: Path, names: Sequence[str], log: ImportLog) -> Header:
         parts = _OF_ITEM.match(name)
         if parts is None or parts.group(1) not in items:
             raise BadTiming(f"{path}:1: {UnknownName('column', name, _known_columns(name, items))}")
-        found.setdefault(parts.group(1), []).append(parts.group(2))
-    for item, events in found.items():
+        events_of.setdefault(parts.group(1), []).append(parts.group(2))
+    for item, events in events_of.items():
         _check_units(path, item, events)
-    if not found:
+    if not events_of:
         raise BadTiming(f"{path}:1: no column has times ('CKKS_Add Time', 'sign_eval Time')")
-    return Header(tuple(names), tuple(found), {name: index for index, name in enumerate(names)})
+    return Header(tuple(names), tuple(events_of), {name: index for index, name in enumerate(names)})
 
 
 def _check_units(path: Path, item: str, events: Sequence[str]) -> None:

@@ -58,7 +58,7 @@ def csv_files(path: Path, log: ImportLog) -> list[Path]:
     if not path.is_dir():
         return [path]
     files = []
-    for file in sorted(each for each in path.rglob("*.csv") if each.is_file()):
+    for file in sorted(filter(Path.is_file, path.rglob("*.csv"))):
         with (
             os_errors(file, "read"),
             file.open(encoding="utf-8-sig", errors="replace") as opened,

@@ -56,8 +56,8 @@ def mended(timings: Sequence[Timing], log: ImportLog) -> list[Timing]:
             halves[path] += row
         else:
             whole[path] += 1
-    for path, found in halves.items():
-        _double(path, found, log)
+    for path, timings_of_half in halves.items():
+        _double(path, timings_of_half, log)
     for path, rows in stale.items():
         log.warnings.append(
             f"{path}: 'Power' is twice the energy over the time in {rows} rows: the times were mended and the powers "
@@ -69,16 +69,16 @@ def mended(timings: Sequence[Timing], log: ImportLog) -> list[Timing]:
                 f"{path}: by its name its times are invalid, and in {rows} rows energy over time is the processor's "
                 "power: these are taken as they are"
             )
-    left = {id(t) for found in halves.values() for t in found} if log.skip_bad else set()
+    left = {id(t) for timings_of_half in halves.values() for t in timings_of_half} if log.skip_bad else set()
     return [t for t in timings if id(t) not in left]
 
 
-def _double(path: Path, found: Sequence[Timing], log: ImportLog) -> None:
-    rows = len({t.line for t in found})
+def _double(path: Path, halved: Sequence[Timing], log: ImportLog) -> None:
+    rows = len({t.line for t in halved})
     if log.skip_bad:
-        log.leave_out(f"{path}: half of each time in {rows} rows (left out as bad)", len(found))
+        log.leave_out(f"{path}: half of each time in {rows} rows (left out as bad)", len(halved))
         return
-    for timing in found:
+    for timing in halved:
         timing.seconds *= 2
         timing.doubled = True
     log.warnings.append(
@@ -96,8 +96,8 @@ def _power_ratio(timing: Timing) -> float | None:
 
 def _watts(row: Iterable[Timing]) -> float | None:
     """The median power of a row's columns, from energy and time."""
-    found = [t.joules / t.seconds for t in row if t.joules]
-    return statistics.median(found) if found else None
+    powers = [t.joules / t.seconds for t in row if t.joules]
+    return statistics.median(powers) if powers else None
 
 
 def _stated(row: Sequence[Timing]) -> str:
@@ -145,13 +145,13 @@ def _takes_twice(row: Sequence[Timing], expected: Mapping[tuple[str, int], float
 
 def _expected(by_row: Mapping[Row, Sequence[Timing]]) -> dict[tuple[str, int], float]:
     """(CPU, threads) -> watts: published ones, or else the lower of two clearly separate groups of rows."""
-    found: dict[tuple[str, int], list[float]] = defaultdict(list)
+    powers: dict[tuple[str, int], list[float]] = defaultdict(list)
     for row in by_row.values():
         watts = _watts(row)
         if watts is not None and row[0].setting.build == PLAIN:
-            found[row[0].setting.cpu, row[0].setting.threads].append(watts)
+            powers[row[0].setting.cpu, row[0].setting.threads].append(watts)
     expected = {}
-    for (cpu, threads), watts_of_rows in found.items():
+    for (cpu, threads), watts_of_rows in powers.items():
         known = next(
             (table for name, table in WATTS.items() if name.lower() in cpu.lower()),
             None,
@@ -255,10 +255,10 @@ def _uncontradicted(timings: Sequence[Timing], log: ImportLog) -> list[Timing]:
 
 def _weight(of_file: Mapping[Setting, Sequence[Timing]], shared: Sequence[Setting]) -> tuple[int, str]:
     """Runs at shared settings, then the date of the last: the later of two equals stands."""
-    found = [t for s in shared for t in of_file[s]]
-    return len(found), max(t.when for t in found)
+    shared_timings = [t for s in shared for t in of_file[s]]
+    return len(shared_timings), max(t.when for t in shared_timings)
 
 
 def _factor(one: Sequence[Timing], other: Sequence[Timing]) -> float:
-    a, b = (statistics.median(t.seconds for t in each) for each in (one, other))
+    a, b = (statistics.median(t.seconds for t in timings) for timings in (one, other))
     return max(a, b) / min(a, b)

@@ -92,15 +92,15 @@ def settings_of(row: Sequence[str], header: columns.Header) -> dict[str, Setting
         "condition": row[at[columns.CACHING]] if columns.CACHING in at else "",
     }
     stated: dict[str, Any] = {}
-    found = {}
+    settings = {}
     for item in header.items:
         if placeholder and item in SETS:
             own: dict[str, Any] = {**_NONE, "workload": item}
         else:
             stated = stated or _stated(row, header, LEVELS[level], placeholder)
             own = stated
-        found[item] = Setting(**common, **own, order=order if item == "matrix_multiplication" else 0)
-    return found
+        settings[item] = Setting(**common, **own, order=order if item == "matrix_multiplication" else 0)
+    return settings
 
 
 def _build(row: Sequence[str], at: Mapping[str, int]) -> str:

@@ -50,14 +50,14 @@ def _machine_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
         if figure.kind not in (Evidence.ASSUMED, Evidence.CALIBRATED):
             continue
         name = f"{program.accelerator}.{program.application}.machine.{field}"
-        found = [changed(machine, field, factor) for factor in FACTORS]
-        if found[0] is None:
+        machines = [changed(machine, field, factor) for factor in FACTORS]
+        if machines[0] is None:
             yield _row(name, None, figure, _unpriced(field))
             continue
         base = program.priced.ideal_s
-        for factor, each in zip(FACTORS, found, strict=True):
-            assert each is not None
-            seconds = program.compute_s(each)
+        for factor, variant in zip(FACTORS, machines, strict=True):
+            assert variant is not None
+            seconds = program.compute_s(variant)
             share = program.slowdown(data.SHOWN_TIER) - 1
             over = (seconds / base + share) / (1 + share)
             text = f"{factor:g} times: time with every byte at hand; over '{data.SHOWN_TIER}' {over:.3g} times"

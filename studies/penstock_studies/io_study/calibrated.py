@@ -42,7 +42,7 @@ def printed_mean(speedups: Sequence[float], *, as_slowdowns: bool) -> float:
     >>> printed_mean([0.5, 0.25], as_slowdowns=True)
     0.3333333333333333
     """
-    return 1 / fmean(1 / each for each in speedups) if as_slowdowns else fmean(speedups)
+    return 1 / fmean(1 / speedup for speedup in speedups) if as_slowdowns else fmean(speedups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class Accelerator:
 
     def mean_speedup(self, tier: str, network: str) -> float:
         """At 32 hosts, over both applications: the mean of slowdowns where the study prints slowdowns."""
-        found = [self.speedup(a, tier, network, data.MOST_HOSTS) for a in data.APPLICATIONS]
-        return printed_mean(found, as_slowdowns=self is SHARP and data.SHARP_SPEEDUP[network][tier].inverse)
+        speedups = [self.speedup(a, tier, network, data.MOST_HOSTS) for a in data.APPLICATIONS]
+        return printed_mean(speedups, as_slowdowns=self is SHARP and data.SHARP_SPEEDUP[network][tier].inverse)
 
     def shares(self, application: str, tier: str, network: str, hosts: int) -> dict[str, float]:
         """Part -> share of the time."""
@@ -111,7 +111,7 @@ TENSORFHE = Accelerator(
     {a: rplp_divisor(*limbs, data.MOST_HOSTS) for a, limbs in data.GPU_LIMBS.items()},
     GPU_COMMUNICATION,
 )
-ACCELERATORS = {each.name: each for each in (SHARP, TENSORFHE)}
+ACCELERATORS = {accelerator.name: accelerator for accelerator in (SHARP, TENSORFHE)}
 
 
 def _divisor(at_most_hosts: float, share: float, hosts: int) -> float:

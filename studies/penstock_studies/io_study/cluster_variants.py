@@ -89,8 +89,8 @@ def study_demands(study: Study) -> Change:
 
 def sharp_speedup(study: Study, tier: str, network: str, change: Change) -> float:
     """Mean over both applications."""
-    found = [speedup(program, tier, network, change) for program in study.both("sharp")]
-    return mean_of("sharp", tier, network, found)
+    speedups = [speedup(program, tier, network, change) for program in study.both("sharp")]
+    return mean_of("sharp", tier, network, speedups)
 
 
 def cluster_sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:

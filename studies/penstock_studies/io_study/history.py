@@ -88,10 +88,10 @@ def _bar(name: str, machine: Machine, claim: str) -> Iterator[dict[str, Any]]:
         yield row(f"history.{name}.speedup_over_cpu", GROUP, "speedup", None, note, published=published)
         return
     says = f"a refresh of {slots} slots in {seconds:.3g} s leaves {levels} levels; {standing(machine)}"
-    each = seconds / slots / levels
-    yield _slot_level(name, each, says)
+    slot_level_s = seconds / slots / levels
+    yield _slot_level(name, slot_level_s, says)
     note = f"{theirs}; ours: {says}; the CPU: {CPU.says}"
-    ratio = CPU.slot_level_s / each
+    ratio = CPU.slot_level_s / slot_level_s
     yield row(
         f"history.{name}.speedup_over_cpu",
         GROUP,

@@ -74,19 +74,19 @@ def interpretation_rows(study: Study) -> Iterator[dict[str, Any]]:
     for program in study.both("sharp"):
         application = program.application
         theirs, printed = SHARP.demand[application] / 1e9, data.BYTES_PER_CYCLE[application]
-        for each in interpretations(program):
+        for reading in interpretations(program):
             of_text = (
-                f", of the text's {each.bytes_per_cycle / printed.value - 1:+.0%}" if application == "helr" else ""
+                f", of the text's {reading.bytes_per_cycle / printed.value - 1:+.0%}" if application == "helr" else ""
             )
             yield row(
-                f"reading.sharp.{application}.bytes_per_cycle.{each.name}",
+                f"reading.sharp.{application}.bytes_per_cycle.{reading.name}",
                 "reading",
                 "key_bytes_per_cycle",
-                each.bytes_per_cycle,
-                f"{each.says}: of what the slowdowns say {each.bytes_per_cycle / theirs - 1:+.0%}{of_text}",
+                reading.bytes_per_cycle,
+                f"{reading.says}: of what the slowdowns say {reading.bytes_per_cycle / theirs - 1:+.0%}{of_text}",
                 unit="B/cycle",
                 calibrated=theirs,
-                policy=f"reading.{each.name}",
+                policy=f"reading.{reading.name}",
             )
         yield from _object_rows(program)
         yield from _divisor_rows(program)

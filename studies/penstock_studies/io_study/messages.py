@@ -40,7 +40,7 @@ def communication_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
     point = Pace(tier=load_tiers([data.SHOWN_TIER])[0], mode="serial")
     played = play_clusters(program.on_hosts, [cluster for _, cluster in places.values()], [point])
     ideal_s = program.priced.ideal_s
-    found = {
+    slowdowns = {
         key: (says, result.communication_s / ideal_s)
         for (key, (says, _)), result in zip(places.items(), played, strict=True)
     }
@@ -50,10 +50,10 @@ def communication_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
         "no-moddown": ("ModDown moves nothing: special limbs are at every host", no_mod_down),
     }
     for key, (says, change) in less.items():
-        found[key] = (says, messages_s(program, change) / ideal_s)
-    base = found["base"][1]
+        slowdowns[key] = (says, messages_s(program, change) / ideal_s)
+    base = slowdowns["base"][1]
     constant = SHARP.communication[program.application] if program.accelerator == "sharp" else None
-    for key, (says, value) in found.items():
+    for key, (says, value) in slowdowns.items():
         yield row(
             f"sensitivity.{name}.communication.{key}",
             "sensitivity",
@@ -77,13 +77,14 @@ def messages_s(program: StudyProgram, change: Change) -> float:
     assert isinstance(partition, Together)
     exchanged = dealt(prepared, partition, cluster.hosts).exchanged
     changed = [
-        change(OpKind(shape.kind), each) for shape, each in zip(prepared.shapes.distinct, exchanged, strict=True)
+        change(OpKind(shape.kind), exchange)
+        for shape, exchange in zip(prepared.shapes.distinct, exchanged, strict=True)
     ]
     return float(Exchanges(cluster, changed).seconds @ prepared.shapes.counts)
 
 
 def no_broadcast(kind: OpKind, exchanged: Exchanged) -> Exchanged:
-    return tuple(each for each in exchanged if not isinstance(each, Broadcast))
+    return tuple(exchange for exchange in exchanged if not isinstance(exchange, Broadcast))
 
 
 def no_mod_down(kind: OpKind, exchanged: Exchanged) -> Exchanged:

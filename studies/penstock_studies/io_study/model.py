@@ -205,15 +205,15 @@ class Study:
         return [self.program(accelerator, application) for application in data.APPLICATIONS]
 
     def mean_slowdown(self, accelerator: str, tier: str) -> float:
-        return fmean(each.slowdown(tier) for each in self.both(accelerator))
+        return fmean(program.slowdown(tier) for program in self.both(accelerator))
 
     def mean_hit_ratio(self, accelerator: str, tier: str) -> float:
-        return fmean(each.hit_ratio(tier) for each in self.both(accelerator))
+        return fmean(program.hit_ratio(tier) for program in self.both(accelerator))
 
     def mean_speedup(self, accelerator: str, tier: str, network: str, partition: str = PARTITION) -> float:
         """At 32 hosts, averaged as the study averages."""
-        found = [each.speedup(tier, network, data.MOST_HOSTS, partition) for each in self.both(accelerator)]
-        return mean_of(accelerator, tier, network, found)
+        speedups = [program.speedup(tier, network, data.MOST_HOSTS, partition) for program in self.both(accelerator)]
+        return mean_of(accelerator, tier, network, speedups)
 
 
 def mean_of(accelerator: str, tier: str, network: str, speedups: Sequence[float]) -> float:

@@ -70,7 +70,7 @@ def changed(machine: Machine, name: str) -> Machine:
 
 def divisor(program: StudyProgram, hosts: int) -> float:
     """By how much so many hosts divide the compute of one."""
-    one, many = (program.result(data.TIERS[0], data.NETWORKS[0], each).compute_s for each in (1, hosts))
+    one, many = (program.result(data.TIERS[0], data.NETWORKS[0], count).compute_s for count in (1, hosts))
     return one / many
 
 
@@ -97,6 +97,6 @@ def occupancy_rows(study: Study) -> Iterator[dict[str, Any]]:
 def _changed_rows(program: StudyProgram, name: str) -> Iterator[dict[str, Any]]:
     for change, (says, _) in CHANGES.items():
         machine = changed(program.machine, change)
-        found = program.compute_s(machine) / program.compute_s(machine, data.MOST_HOSTS)
+        quotient = program.compute_s(machine) / program.compute_s(machine, data.MOST_HOSTS)
         row_id = f"{name}.hosts{data.MOST_HOSTS}.compute_divisor.{change}"
-        yield row(row_id, GROUP, "divisor", found, says, policy=change)
+        yield row(row_id, GROUP, "divisor", quotient, says, policy=change)

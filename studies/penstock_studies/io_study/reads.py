@@ -92,7 +92,7 @@ class Reads:
         """Bytes of keys a second if nothing but its key switches were computed and transforms never waited."""
         params, read = self.program.params, self.program.priced.access_bytes
         digits = -(-self.limbs // params.digit_limbs)
-        peaks = np.asarray([peak_demand(self.program, each) for each in range(1, params.dnum + 1)])
+        peaks = np.asarray([peak_demand(self.program, count) for count in range(1, params.dnum + 1)])
         return float(read.sum() / (read / peaks[digits - 1]).sum())
 
     def steepest(self, refreshing: bool) -> float:

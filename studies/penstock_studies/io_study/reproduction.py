@@ -80,7 +80,7 @@ def rows(
         *assumed_rows(programs, place, listed),
         *assumed_server_rows(programs),
     ]
-    assert len({each["id"] for each in made}) == len(made), "ids are unique"
+    assert len({line["id"] for line in made}) == len(made), "ids are unique"
     return made
 
 
@@ -108,27 +108,27 @@ def summary(made: Iterable[dict[str, Any]]) -> dict[str, tuple[int, float, float
     from statistics import median
 
     errors: dict[str, list[float]] = {}
-    for each in made:
-        if each["error_first_principles"] is not None:
-            errors.setdefault(each["group"], []).append(abs(each["error_first_principles"]))
-    return {group: (len(found), median(found), max(found)) for group, found in errors.items()}
+    for line in made:
+        if line["error_first_principles"] is not None:
+            errors.setdefault(line["group"], []).append(abs(line["error_first_principles"]))
+    return {group: (len(of_group), median(of_group), max(of_group)) for group, of_group in errors.items()}
 
 
 def table_rows(made: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows for a terminal: published values and bounds, and the breakdowns."""
-    return [each for each in made if each["group"] not in DRAWN and each["published"] is not None]
+    return [line for line in made if line["group"] not in DRAWN and line["published"] is not None]
 
 
 def step_rows(made: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The five steps of each run for a terminal: a row a program and step, with seconds, bytes and joules."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for each in made:
-        if each["group"] != "workflow":
+    steps: dict[tuple[str, str], dict[str, Any]] = {}
+    for published in made:
+        if published["group"] != "workflow":
             continue
-        _, accelerator, application, step, quantity = each["id"].split(".")
-        line = found.setdefault(
+        _, accelerator, application, step, quantity = published["id"].split(".")
+        line = steps.setdefault(
             (f"{accelerator} {application}", step), {"program": f"{accelerator} {application}", "step": step}
         )
-        line[quantity] = each["first_principles"]
-        line.setdefault("note", each["note"])
-    return list(found.values())
+        line[quantity] = published["first_principles"]
+        line.setdefault("note", published["note"])
+    return list(steps.values())

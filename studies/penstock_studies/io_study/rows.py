@@ -50,9 +50,9 @@ def row(
         says = "agrees with" if printed.agrees(calibrated) else "differs from"
         notes.append(f"calibrated: {says} the digits printed ({printed.text}{' %' if printed.percent else ''})")
     if bound and value is not None:
-        for name, found in (("calibrated", calibrated), ("first principles", ours)):
-            if found is not None:
-                notes.append(f"bound: {name} {'holds' if found > value else 'does not hold'}")
+        for name, computed in (("calibrated", calibrated), ("first principles", ours)):
+            if computed is not None:
+                notes.append(f"bound: {name} {'holds' if computed > value else 'does not hold'}")
     if because and error_ours is not None and abs(error_ours) > EXPLAIN:
         notes.append(because)
     return {

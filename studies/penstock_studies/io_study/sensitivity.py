@@ -31,10 +31,10 @@ def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
     for accelerator in ("sharp", "tensorfhe"):
         for application in data.APPLICATIONS:
             program = study.program(accelerator, application)
-            found = list(variants(program, study))
-            every[accelerator, application] = {variant.name: variant for variant in found}
-            yield from _program_rows(program, found)
-            yield from _slowdown_rows(program, found)
+            of_program = list(variants(program, study))
+            every[accelerator, application] = {variant.name: variant for variant in of_program}
+            yield from _program_rows(program, of_program)
+            yield from _slowdown_rows(program, of_program)
             yield from _steepest_rows(program)
             yield from _mode_rows(program)
             yield from communication_rows(program)
@@ -48,15 +48,15 @@ def _mean_rows(every: Mapping[tuple[str, str], Mapping[str, Variant]]) -> Iterat
     for tier in load_tiers(data.TIERS):
         rate = tier.bandwidth_bytes_per_s
         for name in ("keys-seeded", "keys-whole"):
-            found = [every["sharp", application][name] for application in data.APPLICATIONS]
-            ours = fmean(required_hit_ratio(v.key_bytes / v.ideal_s, rate, data.IDEAL_SHARE) for v in found)
+            of_variant = [every["sharp", application][name] for application in data.APPLICATIONS]
+            ours = fmean(required_hit_ratio(v.key_bytes / v.ideal_s, rate, data.IDEAL_SHARE) for v in of_variant)
             row_id = f"sensitivity.sharp.mean.{tier.name}.hit_ratio_80.{name}"
-            yield row(row_id, "sensitivity", "hit_ratio", ours, found[0].says, policy=name)
+            yield row(row_id, "sensitivity", "hit_ratio", ours, of_variant[0].says, policy=name)
         for name in ("keys-seeded", "keys-whole", "digits-of-3-limbs"):
-            found = [every["tensorfhe", application][name] for application in data.APPLICATIONS]
-            ours = fmean(1 + v.key_bytes / v.ideal_s / rate for v in found)
+            of_variant = [every["tensorfhe", application][name] for application in data.APPLICATIONS]
+            ours = fmean(1 + v.key_bytes / v.ideal_s / rate for v in of_variant)
             row_id = f"sensitivity.tensorfhe.mean.{tier.name}.slowdown.{name}"
-            yield row(row_id, "sensitivity", "slowdown", ours, found[0].says, policy=name)
+            yield row(row_id, "sensitivity", "slowdown", ours, of_variant[0].says, policy=name)
 
 
 def _io_ratio_rows(study: Study, every: Mapping[tuple[str, str], Mapping[str, Variant]]) -> Iterator[dict[str, Any]]:
@@ -74,9 +74,9 @@ def _io_ratio_rows(study: Study, every: Mapping[tuple[str, str], Mapping[str, Va
             yield row(row_id, "sensitivity", "ratio", ours, says, policy=name)
 
 
-def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[str, Any]]:
+def _program_rows(program: StudyProgram, of_program: list[Variant]) -> Iterator[dict[str, Any]]:
     """Demand, bytes and time of each variant."""
-    base, sharp = found[0], program.accelerator == "sharp"
+    base, sharp = of_program[0], program.accelerator == "sharp"
     name = f"{program.accelerator}.{program.application}"
     demand = (SHARP.demand if sharp else data.GPU_DEMAND)[program.application]
     quantities: list[tuple[str, str, float | None, Callable[[Variant], float]]] = [
@@ -85,7 +85,7 @@ def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[
         ("ideal_time", "s", data.IDEAL_S[program.application] if sharp else None, lambda v: v.ideal_s / program.runs),
     ]
     for quantity, unit, theirs, value in quantities:
-        for variant in found:
+        for variant in of_program:
             if variant is not base and value(variant) == value(base):
                 continue  # an assumption that this quantity does not know
             row_id = f"sensitivity.{name}.{quantity}.{variant.name}"
@@ -93,7 +93,7 @@ def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[
             ours = value(variant)
             yield row(row_id, "sensitivity", quantity, ours, note, unit=unit, calibrated=theirs, policy=variant.name)
 
-    for variant in found:
+    for variant in of_program:
         if variant.recalibrated_s is None:
             continue
         again = Variant(variant.name, variant.says, variant.key_bytes, variant.recalibrated_s)
@@ -113,9 +113,9 @@ def _program_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[
             )
 
 
-def _slowdown_rows(program: StudyProgram, found: list[Variant]) -> Iterator[dict[str, Any]]:
+def _slowdown_rows(program: StudyProgram, of_program: list[Variant]) -> Iterator[dict[str, Any]]:
     """Slowdowns over each tier where other bytes of a key are read: 1 + D / bandwidth."""
-    for variant in found:
+    for variant in of_program:
         if variant.name not in KEYS_READ:
             continue
         for tier in load_tiers(data.TIERS):

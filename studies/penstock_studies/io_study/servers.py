@@ -61,12 +61,12 @@ def server_rows(study: Study, prices: PriceList) -> Iterator[dict[str, Any]]:
         for arrangement, loading in WAYS:
             way = f"{arrangement}-{loading}"
             for servers in SERVERS:
-                found = _played(program, stream, prices, fleet(arrangement, servers, loading, tier))
+                played = _played(program, stream, prices, fleet(arrangement, servers, loading, tier))
                 note = (
                     f"{asked}; {servers} servers, {where}, others' from '{name}'; stalled "
-                    f"{found['stalled_share']:.1%}, {found['loads_share']:.1%} of the runs load"
+                    f"{played['stalled_share']:.1%}, {played['loads_share']:.1%} of the runs load"
                 )
-                yield from _rows(f"{name}.{way}.servers{servers}", found, note)
+                yield from _rows(f"{name}.{way}.servers{servers}", played, note)
             yield _fewest_row(stream, tier, arrangement, loading)
 
 
@@ -113,10 +113,10 @@ def _played(program: StudyProgram, stream: Stream, prices: PriceList, made: Flee
     return row_of(stream, made, _play(stream, made), prices, machine=program.machine, is_gpu=False, zipf=0.0)
 
 
-def _rows(name: str, found: dict[str, Any], note: str) -> Iterator[dict[str, Any]]:
+def _rows(name: str, played: dict[str, Any], note: str) -> Iterator[dict[str, Any]]:
     for quantity, (column, unit) in SHOWN.items():
         row_id = f"servers.sharp.resnet20.{name}.{quantity}"
-        yield row(row_id, GROUP, quantity, found[column], note, unit=unit, policy=GROUP)
+        yield row(row_id, GROUP, quantity, played[column], note, unit=unit, policy=GROUP)
 
 
 def fewest(

@@ -85,10 +85,10 @@ def workflow_rows(study: Study, place: ClientSite) -> Iterator[dict[str, Any]]:
     """Bytes, seconds and joules of each step of each application, keys from the tier of figure 7; and their sum."""
     for accelerator in ("sharp", "tensorfhe"):
         for program in study.both(accelerator):
-            found = steps(program, place, data.SHOWN_TIER)
+            of_run = steps(program, place, data.SHOWN_TIER)
             name = f"workflow.{accelerator}.{program.application}"
             each_run = "an iteration" if program.runs > 1 else "an inference"
-            for step in found:
+            for step in of_run:
                 for quantity, unit, value in (
                     ("time", "s", step.seconds),
                     ("bytes", "B", step.num_bytes),
@@ -103,7 +103,7 @@ def workflow_rows(study: Study, place: ClientSite) -> Iterator[dict[str, Any]]:
                         unit=unit,
                         policy=GROUP,
                     )
-            summed = [step for step in found if step.name != ONCE]
+            summed = [step for step in of_run if step.name != ONCE]
             server = sum(step.seconds for step in summed if step.name in ("compute", "key-loads"))
             total = sum(step.seconds for step in summed)
             note = f"{each_run}, one step after another; the server's part is {server / total:.1%}"

@@ -133,11 +133,11 @@ def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figure
     log = ImportLog(skip_bad=skip_bad)
     sets = load_data(data, log)
     tell_imported(log)
-    found = [point for each in sets.values() for point in points(each)]
+    predicted = [point for dataset in sets.values() for point in points(dataset)]
     rows = [
-        *table_rows(sets, found),
-        *study.figure_rows(found, breakdowns(data, log)),
-        *beside.sweep_rows(sets, found),
+        *table_rows(sets, predicted),
+        *study.figure_rows(predicted, breakdowns(data, log)),
+        *beside.sweep_rows(sets, predicted),
         *beside.event_rows(event_counts(data, LOG_N, DEPTH)),
         *beside.figure11_rows(estimates(data, log), sets),
         *beside.build_rows(data),
@@ -145,7 +145,7 @@ def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figure
     if figures is not None:
         from penstock_studies.cryptoracle.drawings import draw_predictions, draw_sweeps
 
-        say_figures([*draw_predictions(found, figures), *draw_sweeps(rows, figures)])
+        say_figures([*draw_predictions(predicted, figures), *draw_sweeps(rows, figures)])
     return rows
 
 

@@ -47,8 +47,8 @@ def program(ev: Evaluator, data: Data, size: Size) -> Values:
         a, b = (ev.encrypt(m.reshape(-1), name=name) for m, name in ((data.a, "a"), (data.b, "b")))
     product = algorithms.matrix_multiplication(ev, a, b, size.order)
     with ev.scope("output"):
-        found: Values = np.real(ev.decrypt(product))[: size.order**2].reshape(size.order, size.order)
-        return found
+        rows: Values = np.real(ev.decrypt(product))[: size.order**2].reshape(size.order, size.order)
+        return rows
 
 
 def check(clear: Values, got: Values, data: Data, size: Size) -> Check:
