@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from penstock.base.system import toml
+from penstock.base.types import Rows, RowView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class HeadlineReading:
     """One headline's row, the reading behind its value, and rows of other readings."""
 
     row: str
@@ -20,11 +20,11 @@ class Reading:
     """Another reading -> the row with its value."""
 
 
-def readings_of(study: str) -> list[Reading]:
+def readings_of(study: str) -> list[HeadlineReading]:
     """The readings of a study, from `readings.toml` in its folder, which says what its names in braces stand for."""
     table = toml.packaged(f"penstock_studies.{study}", "readings.toml")
     return [
-        Reading(
+        HeadlineReading(
             row=reading["row"].format(**words),
             rests_on=reading["rests_on"].format(**words),
             neighbours={says: other.format(**words) for says, other in reading["neighbours"].items()},
@@ -36,14 +36,14 @@ def readings_of(study: str) -> list[Reading]:
     ]
 
 
-def _each(table: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _each(table: RowView, words: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """The words, with each combination of the values in a table's `each`."""
     axes: Mapping[str, Sequence[str]] = table.get("each", {})
     for values in product(*axes.values()):
         yield {**words, **{name: value.format(**words) for name, value in zip(axes, values, strict=True)}}
 
 
-def headlines(readings: Sequence[Reading], made: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def headlines(readings: Sequence[HeadlineReading], made: Sequence[RowView]) -> Rows:
     """Return a flat entry for each headline: published, ours, its reading, and each neighbour's value."""
     by_id = {str(line["id"]): line for line in made}
     shown = []
@@ -62,6 +62,6 @@ def headlines(readings: Sequence[Reading], made: Sequence[Mapping[str, Any]]) ->
     return shown
 
 
-def neighbours_text(headline: Mapping[str, Any]) -> str:
+def neighbours_text(headline: RowView) -> str:
     """The neighbours of one headline as a sentence."""
     return "; ".join(f"{says} {value:.3g}" for says, value in headline["neighbours"].items() if value is not None)

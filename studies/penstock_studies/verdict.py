@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from statistics import median
-from typing import Any
+
+from penstock.base.types import RowView
 
 NEAR = 0.1
 """Share of a published value within which a row agrees with it."""
 MEASURED = "measured"
 
 
-def verdict_of(rows: Iterable[Mapping[str, Any]], *, of: str = "first_principles") -> str:
+def verdict_of(rows: Iterable[RowView], *, of: str = "first_principles") -> str:
     """The verdict on rows with a published value and an error.
 
     Args:   of: the column whose error counts; `error_` and its name.

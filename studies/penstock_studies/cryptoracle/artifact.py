@@ -40,7 +40,7 @@ _WHOLE_COUNT = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class PublishedEstimate:
     """One line of a file of predictions by the paper's own model."""
 
     algorithm: str
@@ -80,7 +80,7 @@ def breakdowns(folder: Path, log: ImportLog) -> dict[str, dict[str, float]]:
     return shares
 
 
-def estimates(folder: Path, log: ImportLog) -> list[Estimate]:
+def estimates(folder: Path, log: ImportLog) -> list[PublishedEstimate]:
     """The two matrix products of figure 11, as the paper's model prices them.
 
     Raises: BadTiming: a contribution that is not a whole number of calls, or a row that is cut off, unless bad rows are
@@ -100,7 +100,7 @@ def estimates(folder: Path, log: ImportLog) -> list[Estimate]:
     return estimated
 
 
-def _estimate(row: Mapping[str, str], vendor: str, quantity: str, which: str, where: str) -> Estimate:
+def _estimate(row: Mapping[str, str], vendor: str, quantity: str, which: str, where: str) -> PublishedEstimate:
     counts = {}
     for column in row:
         if column not in CALLS:
@@ -112,7 +112,7 @@ def _estimate(row: Mapping[str, str], vendor: str, quantity: str, which: str, wh
             raise ValueError(f"'{column}_contribution' is {calls:.4g} times '{column}'; it is a whole number of calls")
         counts[column] = round(calls)
     stated = next(name for name in row if name.startswith("estimated_"))
-    return Estimate(
+    return PublishedEstimate(
         algorithm=ALGORITHMS[which],
         vendor=vendor,
         quantity=quantity,
@@ -190,7 +190,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         raise BadTiming(f"{path}:{reader.line_num + 1}: not CSV ({error}); the file is damaged") from error
 
 
-def count_table(estimated: Iterable[Estimate]) -> dict[str, Mapping[str, int]]:
+def count_table(estimated: Iterable[PublishedEstimate]) -> dict[str, Mapping[str, int]]:
     """Algorithm -> its counts, which no line may contradict.
 
     Raises: BadTiming: two lines of one algorithm have other counts.
@@ -199,5 +199,7 @@ def count_table(estimated: Iterable[Estimate]) -> dict[str, Mapping[str, int]]:
     for estimate in estimated:
         known = table.setdefault(estimate.algorithm, estimate.counts)
         if known != estimate.counts:
-            raise BadTiming(f"{estimate.source}: {estimate.algorithm} calls {dict(estimate.counts)}, and {dict(known)} elsewhere")
+            raise BadTiming(
+                f"{estimate.source}: {estimate.algorithm} calls {dict(estimate.counts)}, and {dict(known)} elsewhere"
+            )
     return table

@@ -10,15 +10,15 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError
 from penstock.lab.fit.measurements import Measurement, primitive_shape
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.lab.prediction.importers import ImportLog, load
 from penstock.lab.prediction.prediction import predict
 from penstock.scheme.work.shapes import Shape
-from penstock_studies.cryptoracle.artifact import Estimate, EventCount, count_table
+from penstock_studies.cryptoracle.artifact import EventCount, PublishedEstimate, count_table
 from penstock_studies.cryptoracle.data import (
     VENDORS,
     Costs,
@@ -33,6 +33,8 @@ from penstock_studies.cryptoracle.tables import DEPTH, LOG_N, reasons, row, seco
 from penstock_studies.importers.columns import CALLS
 from penstock_studies.importers.settings import HEXL, WITHOUT_HEXL, parameters
 
+_Case = tuple[str, str, str, int, int]
+"""Vendor, quantity, algorithm, depth and threads."""
 GPU_SPEEDUP = 5.42
 """Figure 11's text: of the two algorithms in their own paper."""
 FEW, MANY = "algorithm-5", "rectangular-mm"
@@ -46,7 +48,7 @@ NO_FILES = (
 )
 
 
-def sweep_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
+def sweep_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplication]) -> Iterator[Row]:
     """Figure 5: primitives against threads. Figure 7: microbenchmarks. Figure 8: matrix products by order and ring."""
     for vendor, of_vendor in data.items():
         chosen = [
@@ -64,7 +66,7 @@ def sweep_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplica
             yield from _program_rows(f"figure8.{p.vendor}.{size}.n{p.log_n}.threads{p.threads}", "figure8", p)
 
 
-def _primitive_rows(vendor: str, m: Measurement, data: Dataset) -> Iterator[dict[str, Any]]:
+def _primitive_rows(vendor: str, m: Measurement, data: Dataset) -> Iterator[Row]:
     assert m.shape is not None
     ours: dict[str, float | None] = {"runtime": None, "energy": None}
     note = f"median of {m.runs} run(s) in the data"
@@ -87,7 +89,7 @@ def _primitive_rows(vendor: str, m: Measurement, data: Dataset) -> Iterator[dict
             )
 
 
-def _program_rows(stem: str, group: str, p: PredictedApplication) -> Iterator[dict[str, Any]]:
+def _program_rows(stem: str, group: str, p: PredictedApplication) -> Iterator[Row]:
     for quantity, value in (("runtime", p.seconds), ("energy", p.joules)):
         if value is None:
             continue
@@ -104,7 +106,7 @@ def _program_rows(stem: str, group: str, p: PredictedApplication) -> Iterator[di
         )
 
 
-def event_rows(counted: Iterable[EventCount]) -> Iterator[dict[str, Any]]:
+def event_rows(counted: Iterable[EventCount]) -> Iterator[Row]:
     """Figure 6: performance counters of single calls."""
     for e in counted:
         yield row(
@@ -117,7 +119,7 @@ def event_rows(counted: Iterable[EventCount]) -> Iterator[dict[str, Any]]:
         )
 
 
-def figure11_rows(estimates: Sequence[Estimate], data: Mapping[str, Dataset]) -> list[dict[str, Any]]:
+def figure11_rows(estimates: Sequence[PublishedEstimate], data: Mapping[str, Dataset]) -> Rows:
     """The two matrix products: their counts, both at both depths by the paper's model and by ours, and the gains."""
     if not estimates:
         rows = [row(f"figure11.{name}.runtime", "figure11", "runtime", NO_FILES, unit="s") for name in (FEW, MANY)]
@@ -135,7 +137,7 @@ def figure11_rows(estimates: Sequence[Estimate], data: Mapping[str, Dataset]) ->
         for algorithm, counts in count_table(estimates).items()
         for column, count in counts.items()
     ]
-    values: dict[tuple[Any, ...], tuple[float, float | None]] = {}
+    values: dict[_Case, tuple[float, float | None]] = {}
     costs = {vendor: primitive_costs(dataset.primitives) for vendor, dataset in data.items()}
     for e in estimates:
         theirs, ours, note = _priced(e, data.get(e.vendor), costs.get(e.vendor, {}))
@@ -155,7 +157,7 @@ def figure11_rows(estimates: Sequence[Estimate], data: Mapping[str, Dataset]) ->
     return [*made, *_gain_rows(values)]
 
 
-def _priced(e: Estimate, data: Dataset | None, costs: Costs) -> tuple[float | None, float | None, str]:
+def _priced(e: PublishedEstimate, data: Dataset | None, costs: Costs) -> tuple[float | None, float | None, str]:
     """The additive model from the data's own primitives, ours, and a note."""
     params = parameters(0, e.log_n, LOG_SLOTS, e.depth, False)
     note = "published is the paper's own model, not a measurement; ours has every operation at all limbs"
@@ -178,7 +180,7 @@ def _priced(e: Estimate, data: Dataset | None, costs: Costs) -> tuple[float | No
     return theirs, predicted.predicted_s if e.quantity == "runtime" else predicted.predicted_j, note
 
 
-def _gain_rows(values: Mapping[tuple[Any, ...], tuple[float, float | None]]) -> Iterator[dict[str, Any]]:
+def _gain_rows(values: Mapping[_Case, tuple[float, float | None]]) -> Iterator[Row]:
     for vendor, quantity, algorithm, depth, threads in values:
         if algorithm != FEW:
             continue
@@ -204,7 +206,7 @@ def _gain_rows(values: Mapping[tuple[Any, ...], tuple[float, float | None]]) -> 
             )
 
 
-def build_rows(folder: Path) -> list[dict[str, Any]]:
+def build_rows(folder: Path) -> Rows:
     """What Intel's HEXL speeds up, and a machine that is fitted to each build that the data has.
 
     Both builds of the comparison were timed in one campaign, apart from all other files.

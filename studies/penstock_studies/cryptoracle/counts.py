@@ -12,9 +12,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from penstock.base.system import toml
+from penstock.base.types import Row, Rows, RowView
 from penstock.errors import ParamsError
 from penstock.program import workloads
 from penstock.program.running.trace import trace_workload
@@ -102,7 +102,7 @@ TABLE3: tuple[Published, ...] = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedProgram:
     """One workload's operations: by call, with composites expanded, and those by limbs."""
 
     calls: Mapping[str, int]
@@ -111,11 +111,11 @@ class Counted:
     params: str
 
 
-def count(trace: Trace) -> Counted:
+def count(trace: Trace) -> CountedProgram:
     """Operations that the server executes, by kind, and by kind and limbs."""
     whole, expanded = (trace.view(composites=c).server_operations() for c in (True, False))
     kinds = expanded["kind"].to_pylist()
-    return Counted(
+    return CountedProgram(
         Counter(whole["kind"].to_pylist()),
         Counter(kinds),
         Counter(zip(kinds, expanded["limbs_in"].to_pylist(), strict=True)),
@@ -123,14 +123,14 @@ def count(trace: Trace) -> Counted:
     )
 
 
-def rows(only: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def rows(only: Sequence[str] | None = None) -> Rows:
     """The study as flat rows, one a workload, operation and policy, then one for each number of limbs.
 
     `published` holds Table 3, `first_principles` our count; `calibrated` is null, since nothing here is fitted.
     `measured` is for the figures (`figure_rows`).
     Args: only: the workloads to count; all by default.
     """
-    made: list[dict[str, Any]] = []
+    made: Rows = []
     for column in TABLE3:
         if only is None or column.workload in only:
             made += _column_rows(column, _counted(column))
@@ -139,7 +139,7 @@ def rows(only: Sequence[str] | None = None) -> list[dict[str, Any]]:
     return made
 
 
-def _program_rows(column: Published, program: str) -> Iterator[dict[str, Any]]:
+def _program_rows(column: Published, program: str) -> Iterator[Row]:
     """The paper's own program, written again: its calls are the published ones, but for explained differences."""
     calls = count(trace_workload(program, size="full")).calls
     for (name, kinds), published in zip(column.operations.items(), column.counts, strict=True):
@@ -149,7 +149,7 @@ def _program_rows(column: Published, program: str) -> Iterator[dict[str, Any]]:
             yield _row(f"table3.{program}.{name}", "table3-programs", CALLS, published, ours, note)
 
 
-def _counted(column: Published) -> Counted | str:
+def _counted(column: Published) -> CountedProgram | str:
     """The counts, or the reason for their absence."""
     if column.workload not in workloads.names():
         return NOT_REGISTERED
@@ -161,7 +161,7 @@ def _counted(column: Published) -> Counted | str:
         return f"not traced: {error}"
 
 
-def _column_rows(column: Published, counted: Counted | str) -> list[dict[str, Any]]:
+def _column_rows(column: Published, counted: CountedProgram | str) -> Rows:
     made = []
     for (name, kinds), published in zip(column.operations.items(), column.counts, strict=True):
         row_id = f"table3.{column.workload}.{name}"
@@ -200,7 +200,7 @@ def _column_rows(column: Published, counted: Counted | str) -> list[dict[str, An
     return made
 
 
-def _row(row_id: str, group: str, policy: str, published: int | None, ours: int | None, note: str) -> dict[str, Any]:
+def _row(row_id: str, group: str, policy: str, published: int | None, ours: int | None, note: str) -> Row:
     known = published and ours is not None and policy == CALLS
     return {
         "id": row_id, "group": group, "policy": policy, "quantity": "operation_count", "unit": "1",
@@ -211,7 +211,7 @@ def _row(row_id: str, group: str, policy: str, published: int | None, ours: int 
     }  # fmt: skip
 
 
-def figure_rows(points: Sequence[FigurePoint]) -> list[dict[str, Any]]:
+def figure_rows(points: Sequence[FigurePoint]) -> Rows:
     """Rows of figures 5 to 8: our measurements in `measured`, and the quantities that the results lack."""
     made = []
     for point in points:
@@ -242,7 +242,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
 
 
-def table_rows(made: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def table_rows(made: Iterable[RowView]) -> Rows:
     """The rows as people read them: one line an operation that either side has, with its limbs."""
     everything = list(made)
     limbs: dict[str, list[str]] = {}

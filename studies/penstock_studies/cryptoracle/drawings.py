@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.drawing import SYMBOLS, Axis, Panel, Picture, Series, bars, write_figures
 from penstock.base.system.palette import NAMES
+from penstock.base.types import RowView
 from penstock_studies.cryptoracle.data import PredictedApplication, Priced
 from penstock_studies.cryptoracle.errors import errors
 from penstock_studies.cryptoracle.figures import PRIMITIVES, FigurePoint
@@ -124,9 +124,9 @@ def _shares(points: Sequence[PredictedApplication]) -> Picture | None:
     return Picture([Panel(series, x, y, title, stack=True)], width=760, height=440)
 
 
-def draw_sweeps(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
+def draw_sweeps(rows: Iterable[RowView], folder: Path) -> list[Path]:
     """SVG files of the artifact's rows, one for each figure and CPU that has rows. Raises: FileError: the disk."""
-    curves: dict[str, dict[str, list[tuple[int, Mapping[str, Any]]]]] = defaultdict(lambda: defaultdict(list))
+    curves: dict[str, dict[str, list[tuple[int, RowView]]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if match := _SWEEP.match(row["id"]):
             figure, vendor, line, threads = match.groups()
@@ -138,7 +138,7 @@ def draw_sweeps(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     return write_figures({name: _curves(name, lines) for name, lines in sorted(curves.items())}, folder)
 
 
-def _curves(name: str, lines: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]) -> Picture:
+def _curves(name: str, lines: Mapping[str, Sequence[tuple[int, RowView]]]) -> Picture:
     """Published medians with marks, and our predictions dashed in the same colour."""
     figure, _, vendor = name.partition("-")
     series = []

@@ -7,16 +7,16 @@ The paper prints these figures only as drawings, so no row has a published value
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from penstock.base.runs.folder import check_written
 from penstock.base.runs.tables import RESULTS_BOUNDS
 from penstock.base.system.tables.parquet import read_table
+from penstock.base.types import Rows, RowView
 
 MICRO = ("matrix-multiplication", "logistic-function", "sign-evaluation")
 ENERGY_MISSING = "no energy in these results; 'penstock profile' reads the package counter where the processor has one"
@@ -61,9 +61,9 @@ def points(table: pa.Table) -> list[FigurePoint]:
     return made
 
 
-def _fresh_at_one_set(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _fresh_at_one_set(rows: Sequence[RowView]) -> list[RowView]:
     """Of one parameter set (that with the most thread counts, then the largest ring), at the most limbs of each."""
-    by_set: dict[Any, list[Mapping[str, Any]]] = {}
+    by_set: dict[str, list[RowView]] = {}
     for row in rows:
         by_set.setdefault(row["params"], []).append(row)
     if not by_set:
@@ -75,7 +75,7 @@ def _fresh_at_one_set(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
     return [r for r in chosen if (r["limbs"] or 0) == most[r["item"]]]
 
 
-def _curves(figure: str, rows: Iterable[Mapping[str, Any]], line: Any, x_name: str) -> list[FigurePoint]:
+def _curves(figure: str, rows: Iterable[RowView], line: Callable[[RowView], str], x_name: str) -> list[FigurePoint]:
     curves: dict[tuple[str, int, str], list[float]] = {}
     for row in rows:
         if row[x_name] is None:
@@ -89,7 +89,7 @@ def _curves(figure: str, rows: Iterable[Mapping[str, Any]], line: Any, x_name: s
     ]
 
 
-def event_points(table: pa.Table, events: Iterable[Mapping[str, Any]]) -> list[FigurePoint]:
+def event_points(table: pa.Table, events: Iterable[RowView]) -> list[FigurePoint]:
     """Points of figure 6, and the energy of figures 5 and 7, from the rows that `bench run --events` adds to results.
 
     Args: events: rows of the run's results, whose `stage` is the `point` that was measured. An event that the machine
@@ -118,7 +118,7 @@ def event_points(table: pa.Table, events: Iterable[Mapping[str, Any]]) -> list[F
     return made
 
 
-def load_events(path: Path) -> list[dict[str, Any]]:
+def load_events(path: Path) -> Rows:
     """The rows of a run folder's results that are not times; none where it has no such file.
 
     Raises: DamagedRun: it is not the file that the run wrote, or no table of results.

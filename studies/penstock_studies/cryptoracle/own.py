@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from penstock.base.types import Row, Rows
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.lab.fit.measurements import Measurement
 from penstock.lab.prediction.importers import load, newest_results
@@ -19,7 +19,7 @@ GROUPS = ("primitives", "micro")
 """The measurements that a run must have."""
 
 
-def own_rows(results: Path | None) -> list[dict[str, Any]]:
+def own_rows(results: Path | None) -> Rows:
     """Rows of figure 9 from a run folder of `penstock bench run`, or from the newest one.
 
     Without anything to predict, or a basis for predictions, one row names the missing part and how to get it. The other
@@ -89,5 +89,5 @@ def _predicted(model: Model | str, measurement: Measurement) -> Priced | str:
     )
 
 
-def _missing(note: str) -> dict[str, Any]:
+def _missing(note: str) -> Row:
     return row("figure9.missing", "figure9-errors", "runtime", note, unit="s", policy=MEASURED)

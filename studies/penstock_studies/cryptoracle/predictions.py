@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
+from penstock.base.types import Row, Rows
 from penstock_studies.cryptoracle.counts import MEASURED
 from penstock_studies.cryptoracle.data import WORKLOADS, PredictedApplication, Priced
 from penstock_studies.cryptoracle.errors import STATISTICS, as_published, cosine, errors
@@ -32,12 +32,12 @@ MULTIPLICATIONS = ("mult", "square", "mult_no_relin", "relinearize", "mult_plain
 UNITS = {"runtime": "s", "energy": "J"}
 
 
-def figure_rows(predicted: Sequence[PredictedApplication], samples: Samples | None = None) -> list[dict[str, Any]]:
+def figure_rows(predicted: Sequence[PredictedApplication], samples: Samples | None = None) -> Rows:
     """All rows of figures 4, 9 and 10."""
     return [*point_rows(predicted), *error_rows(predicted), *published_rows(predicted), *share_rows(predicted, samples)]
 
 
-def point_rows(predicted: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
+def point_rows(predicted: Sequence[PredictedApplication]) -> Iterator[Row]:
     """Every application at every configuration: time and energy, measured by the paper or here, and predicted."""
     for p in predicted:
         for quantity, unit in UNITS.items():
@@ -110,7 +110,7 @@ def _groups(predicted: Sequence[PredictedApplication]) -> Iterator[tuple[str, li
                 yield f"{whole}.{letter}{value}", [p for p in points if getattr(p, field) == value]
 
 
-def error_rows(predicted: Sequence[PredictedApplication], policy: str = POLICY) -> Iterator[dict[str, Any]]:
+def error_rows(predicted: Sequence[PredictedApplication], policy: str = POLICY) -> Iterator[Row]:
     """Figure 9: errors of all models over all points, and by program, ring, depth and threads."""
     for quantity in UNITS:
         for group, points in _groups(predicted):
@@ -152,7 +152,7 @@ def error_rows(predicted: Sequence[PredictedApplication], policy: str = POLICY) 
         yield row(row_id, "figure9-errors", "coverage90", note, policy=policy, first_principles=first_principles)
 
 
-def published_rows(predicted: Sequence[PredictedApplication]) -> Iterator[dict[str, Any]]:
+def published_rows(predicted: Sequence[PredictedApplication]) -> Iterator[Row]:
     """The four figures that the paper prints, and the same of our re-run of its model."""
     parts = {
         "micro": [p for p in predicted if p.name in PROGRAMS],
@@ -175,7 +175,7 @@ def published_rows(predicted: Sequence[PredictedApplication]) -> Iterator[dict[s
             )
 
 
-def share_rows(predicted: Sequence[PredictedApplication], samples: Samples | None = None) -> Iterator[dict[str, Any]]:
+def share_rows(predicted: Sequence[PredictedApplication], samples: Samples | None = None) -> Iterator[Row]:
     """Figures 4 and 10: the contribution of each operation at Table 5's configuration and 8 threads.
 
     Args:   samples: program -> function -> share of the samples of a profile.
@@ -209,7 +209,7 @@ def share_rows(predicted: Sequence[PredictedApplication], samples: Samples | Non
 
 def _sample_rows(
     stem: str, samples: Mapping[str, float], theirs: Mapping[str, float], ours: Mapping[str, float]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Row]:
     """A profile's functions beside the same functions of the models: it tells no overload of EvalMult from another."""
     for function, share in samples.items():
         known = [operation for operation in {*theirs, *ours} if FUNCTION_OF.get(operation, operation) == function]
@@ -228,7 +228,7 @@ def _sample_rows(
         )
 
 
-def _flame_row(p: PredictedApplication, samples: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, Any]:
+def _flame_row(p: PredictedApplication, samples: Mapping[str, float], theirs: Mapping[str, float]) -> Row:
     """Figure 4: multiplications in the logistic function."""
     kinds = p.ours.by_kind if isinstance(p.ours, Priced) else {}
     total = math.fsum(kinds.values())
@@ -246,6 +246,6 @@ def _flame_row(p: PredictedApplication, samples: Mapping[str, float], theirs: Ma
     )
 
 
-def _shares(parts: Any) -> dict[str, float]:
+def _shares(parts: Mapping[str, float]) -> dict[str, float]:
     total = sum(parts.values())
     return {name: value / total for name, value in parts.items()} if total else {}

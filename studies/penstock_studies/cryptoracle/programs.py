@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from penstock.program.evaluator.protocol import Evaluator, Values
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads.logistic_function import BOUND, logistic
 from penstock_studies.workloads.algorithms import (
     ORDER,
@@ -27,7 +26,7 @@ class Microbenchmark:
     """As in Table 3's column of our study."""
     item: str
     """Its name in the paper's data."""
-    run: Callable[..., Any]
+    run: Callable[..., Ciphertext]
     """The evaluator and the encrypted inputs -> the encrypted result."""
     inputs: Callable[[np.random.Generator, int], tuple[Values, ...]]
     """A generator and the slots -> inputs."""
@@ -95,6 +94,6 @@ PROGRAMS: Mapping[str, Microbenchmark] = MappingProxyType(
 )
 
 
-def execute(program: Microbenchmark, evaluator: Evaluator, inputs: Iterable[Values]) -> Any:
+def execute(program: Microbenchmark, evaluator: Evaluator, inputs: Iterable[Values]) -> Ciphertext:
     """The program's encrypted result, its inputs encrypted first."""
     return program.run(evaluator, *(evaluator.encrypt(values) for values in inputs))

@@ -11,9 +11,9 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from penstock.base.system import toml
+from penstock.base.types import Row, Rows
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 from penstock_studies.cryptoracle.data import (
@@ -53,12 +53,12 @@ TRANSFERRED = ("mult", "rotate")
 """Primitives whose ratio carries a prediction to another CPU."""
 
 
-def table_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplication]) -> list[dict[str, Any]]:
+def table_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplication]) -> Rows:
     """All rows of tables 5, 7 and 8."""
     return [*table5_rows(), *table7_rows(data, predicted), *table8_rows(data)]
 
 
-def table5_rows() -> Iterator[dict[str, Any]]:
+def table5_rows() -> Iterator[Row]:
     """The parameters of each application, and those of our set."""
     for name, (set_name, log_n, log_slots, depth, why) in TABLE5.items():
         params = catalogue.get(set_name)
@@ -84,7 +84,7 @@ def row(
     regression: float | None = None,
     measured: float | None = None,
     policy: str = POLICY,
-) -> dict[str, Any]:
+) -> Row:
     """One row; errors are relative to `published` and signed."""
 
     def error(value: float | None) -> float | None:
@@ -115,7 +115,7 @@ def is_default(point: PredictedApplication) -> bool:
     return at == (LOG_N, DEPTH, THREADS, "", "") and point.vendor in TABLE7
 
 
-def table7_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplication]) -> list[dict[str, Any]]:
+def table7_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplication]) -> Rows:
     """The region of interest, predicted; the profiler's overheads, whose quotients are checked."""
     made = []
     for vendor, columns in TABLE7.items():
@@ -149,7 +149,7 @@ def table7_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplic
 
 def _elsewhere(
     row_id: str, vendor: str, roi: float, data: Mapping[str, Dataset], here: Sequence[PredictedApplication]
-) -> dict[str, Any]:
+) -> Row:
     """The region of interest on a CPU of which the data has primitives only, at one configuration.
 
     Ours is the prediction for the CPU whose machine is fitted, times the median ratio of the key switches of both.
@@ -186,7 +186,7 @@ def _ratio(there: Costs, here: Costs, params: CkksParameters) -> float | None:
     return statistics.median(ratios) if ratios else None
 
 
-def table8_rows(data: Mapping[str, Dataset]) -> list[dict[str, Any]]:
+def table8_rows(data: Mapping[str, Dataset]) -> Rows:
     """Workloads: each model's seconds and the time of profiling, and how much sooner a prediction is there."""
     made, spent = [], []
     for vendor, columns in TABLE8.items():
@@ -234,7 +234,7 @@ def table8_rows(data: Mapping[str, Dataset]) -> list[dict[str, Any]]:
     ]
 
 
-def _speedup_row(stem: str, profiling: float, published: float, took: float | None) -> dict[str, Any]:
+def _speedup_row(stem: str, profiling: float, published: float, took: float | None) -> Row:
     note = f"published is {profiling:g} s / {PREDICTION_S:g} s"
     if took is None:
         note += "; nothing was predicted, so nothing was timed"

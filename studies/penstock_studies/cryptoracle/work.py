@@ -36,7 +36,7 @@ _OPERATION: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OperationWork:
     """Operations of one shape, for the sake of one operation of Table 3."""
 
     operation: str
@@ -53,7 +53,7 @@ def published_counts(name: str) -> Mapping[str, int]:
 
 
 @lru_cache(maxsize=256)
-def work_of(name: str, params: CkksParameters, order: int = ORDER) -> tuple[Work, ...]:
+def work_of(name: str, params: CkksParameters, order: int = ORDER) -> tuple[OperationWork, ...]:
     """The server's work of a microbenchmark, or of the network, at a parameter set. Inputs are fresh ciphertexts.
 
     Raises: ParamsError: the program is deeper than the parameters, or does not fit in the slots.
@@ -71,11 +71,11 @@ def work_of(name: str, params: CkksParameters, order: int = ORDER) -> tuple[Work
         operation, is_call = _caller(scope, kind)
         counts[operation, is_call, int(shapes.of_row[row])] += 1
     published = published_counts(name)
-    work = [Work(op, shapes.distinct[i], count) for (op, is_call, i), count in counts.items() if not is_call]
+    work = [OperationWork(op, shapes.distinct[i], count) for (op, is_call, i), count in counts.items() if not is_call]
     for operation in {op for op, is_call, _ in counts if is_call}:
         calls = {shapes.distinct[i]: n for (op, is_call, i), n in counts.items() if is_call and op == operation}
         total = published[operation] if name in PROGRAMS and order == ORDER else sum(calls.values())
-        work += [Work(operation, shape, n) for shape, n in spread(total, calls).items()]
+        work += [OperationWork(operation, shape, n) for shape, n in spread(total, calls).items()]
     return tuple(work)
 
 

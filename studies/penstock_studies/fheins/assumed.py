@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.lab.instorage.drive import DriveRates, drive_rates
 from penstock.lab.instorage.machine import LaneWork, UnitAccelerator, with_options
@@ -17,15 +18,15 @@ from penstock.scheme.machines.drives import Drive, load_drive
 from penstock.scheme.machines.figure import Evidence, Figure
 from penstock.scheme.work.kernels import Hoisting
 from penstock_studies.fheins import data
-from penstock_studies.fheins.model import HEADLINE, Study
-from penstock_studies.fheins.rows import Row, row
+from penstock_studies.fheins.model import HEADLINE, FheinsStudy
+from penstock_studies.fheins.rows import row
 
 FACTORS = (0.5, 2.0)
 GROUP = "assumed"
 OPPOSITE = {"yes": "no", "no": "yes"}
 
 
-def assumed_rows(study: Study) -> Iterator[Row]:
+def assumed_rows(study: FheinsStudy) -> Iterator[Row]:
     """A row for each assumed value, other value, drive and workload: the headline over its own."""
     queries = {"pir": (study.pir(), data.BATCHES[-1]), "ssc": (study.ssc(), 1)}
     for name in data.DRIVES:
@@ -49,7 +50,7 @@ def assumed_rows(study: Study) -> Iterator[Row]:
                     yield _row(f"{name}.{workload}.fheins.{field}.{how}", figure, base, speedup)
 
 
-def headline(study: Study, query: Query, batch: int, rates: DriveRates, accelerator: UnitAccelerator) -> float:
+def headline(study: FheinsStudy, query: Query, batch: int, rates: DriveRates, accelerator: UnitAccelerator) -> float:
     """Speedup under the headline's policy."""
     ours = in_storage(query, rates, accelerator, batch=batch, inside=HEADLINE.inside)
     return speedup(ours, on_host(query, rates, study.host, HEADLINE.host, batch=batch))

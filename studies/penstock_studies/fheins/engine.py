@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.base.types import Row
 from penstock.lab.instorage.engine import played_in_storage, played_on_host
 from penstock.lab.instorage.flash.spec import Arbitration, NandMapping
 from penstock.lab.instorage.queries import speedup
 from penstock.scheme.machines.drives import Drive, load_drive
 from penstock_studies.fheins import data
-from penstock_studies.fheins.model import HEADLINE, Study
-from penstock_studies.fheins.rows import Row, row
+from penstock_studies.fheins.model import HEADLINE, FheinsStudy
+from penstock_studies.fheins.rows import row
 
 
-def engine_rows(study: Study) -> Iterator[Row]:
+def engine_rows(study: FheinsStudy) -> Iterator[Row]:
     """The maxima of figures 3 and 4 by the engine."""
     for name in data.DRIVES:
         drive = load_drive(name)
@@ -32,7 +33,7 @@ def engine_rows(study: Study) -> Iterator[Row]:
         yield from _inside_rows(study, name, drive)
 
 
-def _inside_rows(study: Study, name: str, drive: Drive) -> Iterator[Row]:
+def _inside_rows(study: FheinsStudy, name: str, drive: Drive) -> Iterator[Row]:
     """FHEIns' statements and gaps about the drive: its table in NAND costs little; the order of bus grants is not
     stated."""
     pir = study.pir(database_bytes=data.SAMPLE_BYTES)  # a rate: reads of the table have no period to jump

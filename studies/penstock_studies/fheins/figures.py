@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.drawing import Axis, Panel, Picture, Rule, Series, bars
 from penstock.base.system.palette import BLUE, GREEN, ORANGE, PINK, RED, SKY
+from penstock.base.types import RowView
 from penstock_studies.fheins import data
 from penstock_studies.io_study.data import Printed
-from penstock_studies.io_study.figures import Rows, computed, draw_all
+from penstock_studies.io_study.figures import RowsById, computed, draw_all
 
 DRIVE_NAME = {"ssd-s": "SSD-S", "ssd-l": "SSD-L"}
 LINES = {"pir": (
@@ -32,13 +32,13 @@ ABLATION = {
 }  # fmt: skip
 
 
-def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
+def draw(rows: Iterable[RowView], folder: Path) -> list[Path]:
     """One SVG for each figure. Raises: FileError: the disk."""
     figures = {"figure3": _pir, "figure4": _ssc, "figure5": _ablation, "table2": _power}
     return draw_all({f"fheins-{name}": make for name, make in figures.items()}, rows, folder)
 
 
-def _speedups(rows: Rows, query: str, x: Axis, published: Mapping[str, Printed], inspire: str = "") -> list[Panel]:
+def _speedups(rows: RowsById, query: str, x: Axis, published: Mapping[str, Printed], inspire: str = "") -> list[Panel]:
     """A panel for each drive, with a line for each policy, over the size of a batch."""
     panels = []
     y = Axis("speedup over SHARP behind PCIe 4.0 x4", "x", True)
@@ -55,7 +55,7 @@ def _speedups(rows: Rows, query: str, x: Axis, published: Mapping[str, Printed],
     return panels
 
 
-def _pir(rows: Rows) -> Picture:
+def _pir(rows: RowsById) -> Picture:
     """Speedup against queries together."""
     x = Axis("queries together", log=True, ticks=data.BATCHES)
     inspire = f"inspire.{{}}.restream-overlap.batch{data.BATCHES[-1]}.speedup"
@@ -63,14 +63,14 @@ def _pir(rows: Rows) -> Picture:
     return Picture(panels, "Private retrieval over 288 GiB", columns=2, same="y")
 
 
-def _ssc(rows: Rows) -> Picture:
+def _ssc(rows: RowsById) -> Picture:
     """Speedup against vectors in a ciphertext."""
     x = Axis("vectors in a ciphertext", log=True, ticks=data.SSC_BATCHES)
     panels = _speedups(rows, "ssc", x, data.SSC_MAX)
     return Picture(panels, "Similarity scores over 128 GB of ciphertexts", columns=2, same="y")
 
 
-def _ablation(rows: Rows) -> Picture:
+def _ablation(rows: RowsById) -> Picture:
     """Time without an optimisation over the time with all."""
     x = Axis("read from flash again for each ciphertext", names=list(ABLATION.values()))
     y = Axis("slowdown against all optimisations", "x")
@@ -83,7 +83,7 @@ def _ablation(rows: Rows) -> Picture:
     return Picture(panels, columns=2, same="y")
 
 
-def _power(rows: Rows) -> Picture:
+def _power(rows: RowsById) -> Picture:
     """Watts of the accelerators under each reading of Table II."""
     readings = {"engine": "one engine", "accelerator": "an accelerator", "drive": "the drive"}
     series = [

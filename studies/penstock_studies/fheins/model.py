@@ -100,7 +100,7 @@ def fheins() -> UnitAccelerator:
 
 
 @dataclass(slots=True)
-class Study:
+class FheinsStudy:
     """Queries and machines of the study."""
 
     accelerator: UnitAccelerator
@@ -109,7 +109,7 @@ class Study:
     drives: dict[str, DriveRates]
 
     @classmethod
-    def of_paper(cls) -> Study:
+    def of_paper(cls) -> FheinsStudy:
         return cls(
             accelerator=fheins(),
             inspire=load_instorage("inspire"),

@@ -13,14 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from penstock.base.types import Row, RowView
 from penstock_studies.fheins import data
 from penstock_studies.fheins.assumed import assumed_rows
 from penstock_studies.fheins.engine import engine_rows
-from penstock_studies.fheins.model import HEADLINE, Study
+from penstock_studies.fheins.model import HEADLINE, FheinsStudy
 from penstock_studies.fheins.rows import (
-    Row,
     ablation_rows,
     energy_rows,
     inspire_rows,
@@ -36,9 +35,9 @@ DRAWN = ("sensitivity", "energy", "table1", "modes", "assumed")
 """Groups that a table on a terminal leaves out."""
 
 
-def rows(study: Study | None = None) -> list[Row]:
+def rows(study: FheinsStudy | None = None) -> list[Row]:
     """The whole study as flat rows."""
-    paper = Study.of_paper() if study is None else study
+    paper = FheinsStudy.of_paper() if study is None else study
     made = [
         *pir_rows(paper),
         *inspire_rows(paper),
@@ -85,47 +84,71 @@ class Claim:
     survives: str
 
 
-def claims(made: Sequence[Mapping[str, Any]]) -> list[Claim]:
-    """Which published claims survive, with the numbers of the rows."""
-    at = {line["id"]: line["first_principles"] for line in made}
+@dataclass(frozen=True, slots=True)
+class _Computed:
+    """The values of the rows, in the words of a claim."""
 
-    def both(name: str) -> str:
-        return " and ".join(f"{at[name.format(drive)]:.3g}x" for drive in data.DRIVES)
+    at: Mapping[str, float]
+    """Row -> from first principles."""
 
-    def joules(of: str) -> str:
-        sides = [[at[f"{of.format(drive)}.{whose}_energy"] for drive in data.DRIVES] for whose in ("fheins", "host")]
+    def both(self, name: str) -> str:
+        """The gains of both drives."""
+        return " and ".join(f"{self.at[name.format(drive)]:.3g}x" for drive in data.DRIVES)
+
+    def joules(self, of: str) -> str:
+        """The energies of both drives against those of the host."""
+        sides = [
+            [self.at[f"{of.format(drive)}.{whose}_energy"] for drive in data.DRIVES] for whose in ("fheins", "host")
+        ]
         return " against ".join(" and ".join(f"{joule:.0f}" for joule in dict.fromkeys(side)) + " J" for side in sides)
 
-    last = data.BATCHES[-1]
-    fair, once = "batch-overlap-dram", "batch-overlap-dram-encode-once"
+
+LAST = data.BATCHES[-1]
+DRAM, ONCE = "batch-overlap-dram", "batch-overlap-dram-encode-once"
+
+
+def claims(made: Sequence[RowView]) -> list[Claim]:
+    """Which published claims survive, with the numbers of the rows."""
+    computed = _Computed({line["id"]: line["first_principles"] for line in made})
+    return [*_retrieval_claims(computed), *_similarity_claims(computed), *_power_claims(computed)]
+
+
+def _retrieval_claims(computed: _Computed) -> list[Claim]:
+    both = computed.both
     return [
         Claim(
             claim="PIR up to 14.3x and 24.7x",
             needs="a host that reads the database again for each query, against a drive that reads it once a batch",
             value=f"{both('pir.{}.max.speedup')} under that policy",
-            survives=f"no: with batches on both sides {both(f'pir.{{}}.batch1.{fair}.speedup')} for one query and "
-            f"{both(f'pir.{{}}.batch{last}.{fair}.speedup')} for {last} "
-            f"({both(f'pir.{{}}.batch{last}.{once}.speedup')} where both encode records once)",
+            survives=f"no: with batches on both sides {both(f'pir.{{}}.batch1.{DRAM}.speedup')} for one query and "
+            f"{both(f'pir.{{}}.batch{LAST}.{DRAM}.speedup')} for {LAST} "
+            f"({both(f'pir.{{}}.batch{LAST}.{ONCE}.speedup')} where both encode records once)",
         ),
         Claim(
             claim="in-storage bandwidth helps queries that read everything once",
             needs="one query, or few",
-            value=f"{both(f'pir.{{}}.batch1.{fair}.speedup')}, the ratio of internal to PCIe bandwidth",
+            value=f"{both(f'pir.{{}}.batch1.{DRAM}.speedup')}, the ratio of internal to PCIe bandwidth",
             survives="yes",
         ),
         Claim(
             claim="INSPIRE gains 1.2x to 2.3x over the same host",
             needs="the same re-streaming host",
-            value=both(f"inspire.{{}}.{HEADLINE.name}.batch{last}.speedup"),
-            survives=f"no: {both(f'inspire.{{}}.batch-overlap.batch{last}.speedup')} against a host that batches "
-            f"{last} queries",
+            value=both(f"inspire.{{}}.{HEADLINE.name}.batch{LAST}.speedup"),
+            survives=f"no: {both(f'inspire.{{}}.batch-overlap.batch{LAST}.speedup')} against a host that batches "
+            f"{LAST} queries",
         ),
+    ]
+
+
+def _similarity_claims(computed: _Computed) -> list[Claim]:
+    both = computed.both
+    return [
         Claim(
             claim="SSC up to 1.3x and 2.7x",
             needs="one query at a time, and keys that cost the DRAM nothing",
             value=both("ssc.{}.max.speedup"),
-            survives=f"no: {both(f'ssc.{{}}.queries{last}.batch-overlap.speedup')} against a host that reads the "
-            f"database once for {last} queries; one query: {both(f'ssc.{{}}.max.{fair}.speedup')} with seeded keys "
+            survives=f"no: {both(f'ssc.{{}}.queries{LAST}.batch-overlap.speedup')} against a host that reads the "
+            f"database once for {LAST} queries; one query: {both(f'ssc.{{}}.max.{DRAM}.speedup')} with seeded keys "
             f"over the DRAM, broadcast in lock step, {both('ssc.{}.max.batch-overlap-spill.speedup')} if what 7 MB do "
             "not hold of a key switch spills",
         ),
@@ -142,12 +165,18 @@ def claims(made: Sequence[Mapping[str, Any]]) -> list[Claim]:
             value=f"{both('ssc.{}.max.speedup')}: twice the accelerators, twice the gain",
             survives="no: its own numbers say that the large drive gains more",
         ),
+    ]
+
+
+def _power_claims(computed: _Computed) -> list[Claim]:
+    at, joules = computed.at, computed.joules
+    return [
         Claim(
             claim="better energy efficiency",
             needs="powers of synthesised logic against SHARP's published power; flash, DRAM and link left out",
-            value=f"PIR, {last} queries: {joules(f'pir.{{}}.batch{last}')} a query; SSC: {joules('ssc.{}.batch1')}",
-            survives=f"for PIR, by less: {joules(f'pir.{{}}.batch{last}.{fair}')} where both read the database once a "
-            f"batch; for SSC not: {joules(f'ssc.{{}}.queries{last}.{fair}')} for {last} queries",
+            value=f"PIR, {LAST} queries: {joules(f'pir.{{}}.batch{LAST}')} a query; SSC: {joules('ssc.{}.batch1')}",
+            survives=f"for PIR, by less: {joules(f'pir.{{}}.batch{LAST}.{DRAM}')} where both read the database once a "
+            f"batch; for SSC not: {joules(f'ssc.{{}}.queries{LAST}.{DRAM}')} for {LAST} queries",
         ),
         Claim(
             claim="power within 55 W for both drives",
@@ -156,4 +185,4 @@ def claims(made: Sequence[Mapping[str, Any]]) -> list[Claim]:
             survives="for SSD-S; for SSD-L only if a row of Table II is all that an accelerator has "
             f"({at['table2.ssd-l.per-accelerator.power']:.3g} W)",
         ),
-    ]  # fmt: skip
+    ]

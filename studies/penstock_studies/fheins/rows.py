@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.lab.instorage.drive import DriveRates
 from penstock.lab.instorage.machine import Automorphism, LaneWork, with_options
 from penstock.lab.instorage.policies import BASE, HOST_POLICIES, Contention, Encoding, Switches
@@ -14,11 +14,9 @@ from penstock.lab.instorage.query import Query
 from penstock.lab.instorage.traffic import traffic
 from penstock.scheme.work.kernels import Hoisting
 from penstock_studies.fheins import data
-from penstock_studies.fheins.model import FAIR, HEADLINE, POLICIES, Policy, Study
+from penstock_studies.fheins.model import FAIR, HEADLINE, POLICIES, FheinsStudy, Policy
 from penstock_studies.io_study.data import Printed
 from penstock_studies.io_study.rows import CLOSE
-
-Row = dict[str, Any]
 
 
 def row(
@@ -57,7 +55,7 @@ def _error(value: float | None, published: float | None) -> float | None:
     return None if value is None or not published else (value - published) / published
 
 
-def fitted_clock(study: Study) -> float:
+def fitted_clock(study: FheinsStudy) -> float:
     """Times the assumed 1 GHz at which SSD-S reaches the 1.3x of figure 4: the constant that is fitted for computing.
 
     Scores are bound by computing on SSD-S at either clock, so their speedup grows with it.
@@ -66,7 +64,7 @@ def fitted_clock(study: Study) -> float:
     return data.SSC_MAX["ssd-s"].value / study.compared(study.ssc(), "ssd-s", chained)[0]
 
 
-def fitted_dram_share(study: Study) -> float:
+def fitted_dram_share(study: FheinsStudy) -> float:
     """Share of the DRAM's rate at which SSD-L's private retrieval stops at 24.7x: the constant fitted for the DRAM.
 
     The selections of the queries come over it.
@@ -77,7 +75,7 @@ def fitted_dram_share(study: Study) -> float:
     return min(1.0, query.num_objects * moved / drive.dram_bytes_per_s / wanted_s)
 
 
-def calibrated(study: Study, contention: Contention) -> Policy:
+def calibrated(study: FheinsStudy, contention: Contention) -> Policy:
     """The headline on the calibrated drive: operations of an object chained, two fitted constants."""
     inside = Inside(
         contention=contention, chained=True, clock_ratio=fitted_clock(study), dram_efficiency=fitted_dram_share(study)
@@ -85,7 +83,7 @@ def calibrated(study: Study, contention: Contention) -> Policy:
     return replace(HEADLINE, inside=inside)
 
 
-def pir_rows(study: Study) -> Iterator[Row]:
+def pir_rows(study: FheinsStudy) -> Iterator[Row]:
     """Figure 3: private retrieval, every batch, drive and policy; the maxima that the text prints."""
     query = study.pir()
     fit = calibrated(study, Contention.DRAM)
@@ -121,7 +119,7 @@ def pir_rows(study: Study) -> Iterator[Row]:
             )
 
 
-def inspire_rows(study: Study) -> Iterator[Row]:
+def inspire_rows(study: FheinsStudy) -> Iterator[Row]:
     """INSPIRE for comparison: its published time, scaled with the channels, against each host."""
     query = study.pir()
     for drive in data.DRIVES:
@@ -137,7 +135,7 @@ def inspire_rows(study: Study) -> Iterator[Row]:
                 yield row(row_id, "inspire", "speedup", ratio, note, published=published, policy=name)
 
 
-def ssc_rows(study: Study) -> Iterator[Row]:
+def ssc_rows(study: FheinsStudy) -> Iterator[Row]:
     """Figure 4: similarity scores for each number of vectors in a ciphertext, drive and policy; and many queries at
     once, which the figure does not have: a host that batches reads the database once for all of them."""
     fit = calibrated(study, Contention.FREE)
@@ -176,7 +174,7 @@ def ssc_rows(study: Study) -> Iterator[Row]:
             yield row(row_id, "figure4", "speedup", ratio, remark, policy=policy.name)
 
 
-def ablation_rows(study: Study) -> Iterator[Row]:
+def ablation_rows(study: FheinsStudy) -> Iterator[Row]:
     """Figure 5: the drive without memory optimisations over the drive with all; each switch alone."""
     fit = calibrated(study, Contention.FREE).inside
     cases: tuple[tuple[str, Switches, str], ...] = (
@@ -216,7 +214,7 @@ def ablation_rows(study: Study) -> Iterator[Row]:
         yield row(f"ablation.{drive}.dram-contention.slowdown", "figure5", "slowdown", ours, note, policy="dram")
 
 
-def energy_rows(study: Study) -> Iterator[Row]:
+def energy_rows(study: FheinsStudy) -> Iterator[Row]:
     """Joules of the accelerators' logic a query; FHEIns by Table II read literally, SHARP by its published power."""
     for drive in data.DRIVES:
         for policy in (HEADLINE, FAIR):
@@ -238,7 +236,7 @@ def energy_rows(study: Study) -> Iterator[Row]:
                     yield row(row_id, "energy", "energy", joules / batch, note, unit="J", policy=policy.name)
 
 
-def sensitivity_rows(study: Study) -> Iterator[Row]:
+def sensitivity_rows(study: FheinsStudy) -> Iterator[Row]:
     """What the unstated widths of a lane, a slot and a vector, and other ways to compute, make of the headlines."""
     last = data.BATCHES[-1]
     pir, ssc = study.pir(), study.ssc()

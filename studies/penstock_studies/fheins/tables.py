@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.base.types import Row
 from penstock.base.units import BYTE_UNITS
 from penstock.lab.instorage.machine_power import COMPUTE_ROWS, Multiplicity, footprint
 from penstock_studies.fheins import data
-from penstock_studies.fheins.model import Study
-from penstock_studies.fheins.rows import Row, row
+from penstock_studies.fheins.model import FheinsStudy
+from penstock_studies.fheins.rows import row
 
 MULTIPLICITY = {
     Multiplicity.ENGINE: "a row is one engine of 128 lanes, as the text says; every accelerator has all rows",
@@ -17,7 +18,7 @@ MULTIPLICITY = {
 }
 
 
-def table1_rows(study: Study) -> Iterator[Row]:
+def table1_rows(study: FheinsStudy) -> Iterator[Row]:
     """Capacities and bandwidths that Table I implies."""
     for name in data.DRIVES:
         drive = study.drives[name]
@@ -39,7 +40,7 @@ def table1_rows(study: Study) -> Iterator[Row]:
         yield row(f"table1.{name}.internal_to_host", "table1", "ratio", ours, remark, policy="table")
 
 
-def table2_rows(study: Study) -> Iterator[Row]:
+def table2_rows(study: FheinsStudy) -> Iterator[Row]:
     """Power and area under each reading of the table, against the budget and the shares that are printed."""
     accelerator = study.accelerator
     budget = data.BUDGET_W

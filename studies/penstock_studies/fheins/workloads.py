@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.lab.instorage.machine import Engines, UnitAccelerator
 from penstock.lab.instorage.named import QUERIES, named_query
@@ -13,8 +14,8 @@ from penstock.lab.instorage.queries import in_storage, on_host, speedup
 from penstock.lab.instorage.query import Query
 from penstock.scheme.machines.figure import Evidence
 from penstock_studies.fheins import data
-from penstock_studies.fheins.model import FAIR, HEADLINE, POLICIES, Policy, Study
-from penstock_studies.fheins.rows import Row, row
+from penstock_studies.fheins.model import FAIR, HEADLINE, POLICIES, FheinsStudy, Policy
+from penstock_studies.fheins.rows import row
 
 SPILLED = next(policy for policy in POLICIES if policy.name == "batch-overlap/spill")
 READS_BYTES_PER_S = (1e9, 4e9)
@@ -24,7 +25,7 @@ INSPIRE_LANES = (4, 8, 16, 32, 64)
 INSPIRE_CHANNELS = 16
 
 
-def workload_rows(study: Study) -> Iterator[Row]:
+def workload_rows(study: FheinsStudy) -> Iterator[Row]:
     """Each database workload as a scan inside the drive, under the headline's policy and fairer ones."""
     for workload, named in QUERIES.items():
         query = _query(study, workload)
@@ -33,7 +34,9 @@ def workload_rows(study: Study) -> Iterator[Row]:
                 yield _workload_row(study, workload, query, drive, policy, batch, named.says)
 
 
-def _workload_row(study: Study, workload: str, query: Query, drive: str, policy: Policy, batch: int, says: str) -> Row:
+def _workload_row(
+    study: FheinsStudy, workload: str, query: Query, drive: str, policy: Policy, batch: int, says: str
+) -> Row:
     middle = "" if policy is HEADLINE else f".{policy.name.replace('/', '-')}"
     row_id = f"workload.{workload}.{drive}.batch{batch}{middle}.speedup"
     try:
@@ -47,7 +50,7 @@ def _workload_row(study: Study, workload: str, query: Query, drive: str, policy:
     return row(row_id, "workloads", "speedup", ratio, note, policy=f"workload/{policy.name}")
 
 
-def mode_rows(study: Study) -> Iterator[Row]:
+def mode_rows(study: FheinsStudy) -> Iterator[Row]:
     """What ordinary reads of the host leave of each query, the two modes at once or in turns."""
     for workload in QUERIES:
         query = _query(study, workload)
@@ -69,7 +72,7 @@ def mode_rows(study: Study) -> Iterator[Row]:
                     yield row(row_id, "modes", "slowdown", ratio, note, policy=f"modes-{modes}")
 
 
-def inspire_unit_rows(study: Study) -> Iterator[Row]:
+def inspire_unit_rows(study: FheinsStudy) -> Iterator[Row]:
     """INSPIRE as units at each channel instead of its published 36 s.
 
     Its numbers of units are not among our sources. So the rows are a curve over them, and one row has the number that
@@ -115,5 +118,5 @@ def inspire_units(accelerator: UnitAccelerator, lanes: int) -> UnitAccelerator:
     )
 
 
-def _query(study: Study, workload: str) -> Query:
+def _query(study: FheinsStudy, workload: str) -> Query:
     return named_query(workload, slot_bits=int(study.accelerator.slot.value))

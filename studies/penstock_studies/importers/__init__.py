@@ -26,7 +26,7 @@ from penstock_studies.importers.applications import read_application
 from penstock_studies.importers.columns import APPLICATIONS, CALLS, kind_of
 from penstock_studies.importers.reading import Timing, csv_files, read
 from penstock_studies.importers.repairs import mended, once, settled
-from penstock_studies.importers.settings import PLAIN, Setting
+from penstock_studies.importers.settings import PLAIN, TimingSetting
 
 OURS = "cryptoracle-"
 """The names of the workloads that are CryptOracle's programs begin so."""
@@ -69,7 +69,7 @@ def load_texts(
         log.used[str(timing.path)] += 1
     for name in {t.setting.cpu for t in chosen}:  # one
         log.origins[files[0]] = Origin(cpu=name)
-    groups: dict[tuple[Setting, str], list[Timing]] = defaultdict(list)
+    groups: dict[tuple[TimingSetting, str], list[Timing]] = defaultdict(list)
     for timing in kept:
         groups[timing.setting, timing.column].append(timing)
     measurements = []
@@ -98,7 +98,7 @@ def _of_cpu(every: list[Timing], cpu: str | None, log: ImportLog) -> list[Timing
     return chosen
 
 
-def _measurement(setting: Setting, column: str, repeats: list[Timing]) -> Measurement:
+def _measurement(setting: TimingSetting, column: str, repeats: list[Timing]) -> Measurement:
     params, shape, degree, size = setting.params(), None, None, None
     if column in APPLICATIONS:
         group, item = APPLICATIONS[column]

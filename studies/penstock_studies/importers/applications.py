@@ -16,7 +16,7 @@ from penstock_studies.importers.columns import APPLICATIONS, CALLS, LEFT_OUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationConfig:
+class ApplicationCounts:
     """A configuration of CryptOracle's performance model: how often an application calls each primitive."""
 
     name: str
@@ -48,7 +48,7 @@ class ApplicationConfig:
         return [self.primitive_benchmarks, *([actual] if actual is not None and actual.is_file() else [])]
 
 
-def read_application(path: Path) -> ApplicationConfig:
+def read_application(path: Path) -> ApplicationCounts:
     """The operation counts and files of a YAML configuration of CryptOracle's performance model.
 
     Raises: BadTiming: it is none; UnknownName: an application or primitive that is not known.
@@ -71,7 +71,7 @@ def read_application(path: Path) -> ApplicationConfig:
     if statistic not in ("mean", "median"):
         raise BadTiming(f"{path}: statistic is {statistic!r}; it is mean or median")
     actual = data.get("actual_benchmarks")
-    return ApplicationConfig(
+    return ApplicationCounts(
         name=data["name"],
         workload=APPLICATIONS[data["name"]][1],
         counts=counts,

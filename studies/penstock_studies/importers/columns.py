@@ -73,7 +73,7 @@ BREAKDOWN = "samples by function"
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class TimingsHeader:
     """The first line of a file of timings."""
 
     names: tuple[str, ...]
@@ -96,7 +96,7 @@ def kind_of(line: str) -> str | None:
     return PREDICTIONS if any(name.startswith("estimated_") for name in names) else "timings"
 
 
-def header_of(path: Path, names: Sequence[str], log: ImportLog) -> Header:
+def header_of(path: Path, names: Sequence[str], log: ImportLog) -> TimingsHeader:
     """The columns of a file.
 
     Raises: BadTiming: one is missing or there twice, or a unit is another than ours; UnknownName.
@@ -122,7 +122,7 @@ def header_of(path: Path, names: Sequence[str], log: ImportLog) -> Header:
         _check_units(path, item, events)
     if not events_of:
         raise BadTiming(f"{path}:1: no column has times ('CKKS_Add Time', 'sign_eval Time')")
-    return Header(tuple(names), tuple(events_of), {name: index for index, name in enumerate(names)})
+    return TimingsHeader(tuple(names), tuple(events_of), {name: index for index, name in enumerate(names)})
 
 
 def _check_units(path: Path, item: str, events: Sequence[str]) -> None:

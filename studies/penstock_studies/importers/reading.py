@@ -19,7 +19,7 @@ from penstock.lab.prediction.importers.rows import (
     positive_seconds,
 )
 from penstock_studies.importers import columns
-from penstock_studies.importers.settings import Setting, settings_of
+from penstock_studies.importers.settings import TimingSetting, settings_of
 
 _UNIT_FACTOR = 30.0
 """Power is energy over time; further off than this, one of them is in another unit."""
@@ -37,7 +37,7 @@ class Timing:
     counters: bool
     """Whether performance counters were read besides."""
     column: str
-    setting: Setting
+    setting: TimingSetting
     seconds: float
     joules: float | None
     power: float | None
@@ -106,7 +106,7 @@ def read(path: Path, text: str, log: ImportLog) -> Iterator[Timing]:
         yield from _timings(path, line, cells, header, timed, log)
 
 
-def _timed(path: Path, header: columns.Header, rows: Sequence[Sequence[str]], log: ImportLog) -> list[str]:
+def _timed(path: Path, header: columns.TimingsHeader, rows: Sequence[Sequence[str]], log: ImportLog) -> list[str]:
     """The columns with a time in some row; the others are named once."""
     timed = []
     for item in header.items:
@@ -138,7 +138,7 @@ def _timings(
     path: Path,
     line: int,
     row: Sequence[str],
-    header: columns.Header,
+    header: columns.TimingsHeader,
     timed: Sequence[str],
     log: ImportLog,
 ) -> Iterator[Timing]:
@@ -161,7 +161,7 @@ def _timings(
         yield Timing(path, line, stamp, counters, item, settings[item], seconds, joules, power)
 
 
-def _cells(item: str, row: Sequence[str], header: columns.Header) -> tuple[float, float | None, float | None]:
+def _cells(item: str, row: Sequence[str], header: columns.TimingsHeader) -> tuple[float, float | None, float | None]:
     """Seconds of a call, joules, and the stated watts; 0 J, below the counter's resolution, is known to be little."""
 
     def cell(event: str) -> str | None:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from penstock.lab.prediction.importers.rows import ImportLog
 from penstock_studies.importers.reading import Timing
-from penstock_studies.importers.settings import PLAIN, Setting
+from penstock_studies.importers.settings import PLAIN, TimingSetting
 
 WATTS: Mapping[str, Mapping[int, float]] = MappingProxyType(
     {
@@ -115,7 +115,7 @@ def _halved(by_row: Mapping[Row, Sequence[Timing]]) -> set[Row]:
     expected = _expected(by_row)
     certain = {row for row, timings in by_row.items() if _stated(timings) == HALF}
     suspects = {row for row, timings in by_row.items() if not _stated(timings) and _takes_twice(timings, expected)}
-    whole: dict[tuple[Setting, str], list[float]] = defaultdict(list)
+    whole: dict[tuple[TimingSetting, str], list[float]] = defaultdict(list)
     for row, timings in by_row.items():
         if row not in suspects and row not in certain:
             for t in timings:
@@ -178,7 +178,7 @@ def once(timings: Iterable[Timing], log: ImportLog) -> list[Timing]:
 
     Raises: BadTiming: a run twice in one file, or with another time in a second one, unless bad rows are skipped.
     """
-    seen: dict[tuple[str, Setting, str], Timing] = {}
+    seen: dict[tuple[str, TimingSetting, str], Timing] = {}
     kept, refused = [], set()
     for timing in timings:
         if not timing.when:
@@ -207,7 +207,7 @@ def settled(timings: Sequence[Timing], log: ImportLog) -> list[Timing]:
     Whole times go before doubled ones, and runs without performance counters before those with them.
     """
     timings = _uncontradicted(timings, log)
-    best: dict[tuple[Setting, str], tuple[bool, bool]] = {}
+    best: dict[tuple[TimingSetting, str], tuple[bool, bool]] = {}
     for t in timings:
         rank, key = (t.doubled, t.counters), (t.setting, t.column)
         best[key] = min(best.get(key, rank), rank)
@@ -224,7 +224,7 @@ def settled(timings: Sequence[Timing], log: ImportLog) -> list[Timing]:
 
 
 def _uncontradicted(timings: Sequence[Timing], log: ImportLog) -> list[Timing]:
-    by_file: dict[str, dict[Path, dict[Setting, list[Timing]]]] = defaultdict(lambda: defaultdict(dict))
+    by_file: dict[str, dict[Path, dict[TimingSetting, list[Timing]]]] = defaultdict(lambda: defaultdict(dict))
     for t in timings:
         by_file[t.column][t.path].setdefault(t.setting, []).append(t)
     lost: dict[tuple[Path, str], Path] = {}
@@ -253,7 +253,7 @@ def _uncontradicted(timings: Sequence[Timing], log: ImportLog) -> list[Timing]:
     return [t for t in timings if (t.path, t.column) not in lost]
 
 
-def _weight(of_file: Mapping[Setting, Sequence[Timing]], shared: Sequence[Setting]) -> tuple[int, str]:
+def _weight(of_file: Mapping[TimingSetting, Sequence[Timing]], shared: Sequence[TimingSetting]) -> tuple[int, str]:
     """Runs at shared settings, then the date of the last: the later of two equals stands."""
     shared_timings = [t for s in shared for t in of_file[s]]
     return len(shared_timings), max(t.when for t in shared_timings)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.lab.prediction.importers.foreign import BUILDS
 from penstock.lab.prediction.importers.rows import whole
@@ -39,7 +40,7 @@ _NONE = {"level": 0, "log_n": 0, "log_slots": 0, "depth": 0, "bootstraps": False
 """Fields of a setting that a workload's set stands for."""
 
 
-class Setting(NamedTuple):
+class TimingSetting(NamedTuple):
     """What makes rows repeats of each other."""
 
     cpu: str
@@ -64,7 +65,7 @@ class Setting(NamedTuple):
         return parameters(self.level, self.log_n, self.log_slots, self.depth, self.bootstraps)
 
 
-def settings_of(row: Sequence[str], header: columns.Header) -> dict[str, Setting]:
+def settings_of(row: Sequence[str], header: columns.TimingsHeader) -> dict[str, TimingSetting]:
     """Column of times -> its setting.
 
     Raises: ValueError: a value that no run has.
@@ -85,21 +86,21 @@ def settings_of(row: Sequence[str], header: columns.Header) -> dict[str, Setting
             1024,
         )
     placeholder = all(row[at[name]].strip() == PLACEHOLDER for name in ("n", "batch_size", "depth"))
-    common: dict[str, Any] = {
+    common: Row = {
         "cpu": row[at[columns.CPU]],
         "build": _build(row, at),
         "threads": threads,
         "condition": row[at[columns.CACHING]] if columns.CACHING in at else "",
     }
-    stated: dict[str, Any] = {}
+    stated: Row = {}
     settings = {}
     for item in header.items:
         if placeholder and item in SETS:
-            own: dict[str, Any] = {**_NONE, "workload": item}
+            own: Row = {**_NONE, "workload": item}
         else:
             stated = stated or _stated(row, header, LEVELS[level], placeholder)
             own = stated
-        settings[item] = Setting(**common, **own, order=order if item == "matrix_multiplication" else 0)
+        settings[item] = TimingSetting(**common, **own, order=order if item == "matrix_multiplication" else 0)
     return settings
 
 
@@ -112,7 +113,7 @@ def _build(row: Sequence[str], at: Mapping[str, int]) -> str:
     return HEXL if text == "true" else WITHOUT_HEXL
 
 
-def _stated(row: Sequence[str], header: columns.Header, level: int, placeholder: bool) -> dict[str, Any]:
+def _stated(row: Sequence[str], header: columns.TimingsHeader, level: int, placeholder: bool) -> Row:
     """The ring dimension, slots and depth that a row states."""
     at = header.at
     least, most = MIN_RING_DIM.bit_length() - 1, MAX_RING_DIM.bit_length() - 1

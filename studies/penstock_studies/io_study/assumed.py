@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from penstock.base.types import Row
 from penstock.scheme.machines import Machine, Tier, load_tier
 from penstock.scheme.machines.client_place import ClientSite
 from penstock.scheme.machines.figure import Evidence, Figure
@@ -24,7 +25,7 @@ FACTORS = (0.5, 2.0)
 GROUP = "assumed"
 
 
-def assumed_rows(study: Study, place: ClientSite, prices: PriceList) -> Iterator[dict[str, Any]]:
+def assumed_rows(study: Study, place: ClientSite, prices: PriceList) -> Iterator[Row]:
     """A row for each assumed value and application that it reaches: the factor on its time at half and at twice."""
     for accelerator in ("sharp", "tensorfhe"):
         for program in study.both(accelerator):
@@ -44,7 +45,7 @@ def assumed_rows(study: Study, place: ClientSite, prices: PriceList) -> Iterator
                 yield _row(f"{what}.{field}", None, figure, "its steps, energies or costs in proportion")
 
 
-def _machine_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
+def _machine_rows(program: StudyProgram) -> Iterator[Row]:
     machine = program.machine
     for field, figure in machine.figures():
         if figure.kind not in (Evidence.ASSUMED, Evidence.CALIBRATED):
@@ -101,7 +102,7 @@ def _times(figure: Figure, factor: float) -> Figure:
     return replace(figure, value=figure.value * factor, text=f"{factor:g} x {figure.text}")
 
 
-def _parameter_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
+def _parameter_rows(program: StudyProgram) -> Iterator[Row]:
     """Fields of the parameter set that have no source; the tornado changes some of them."""
     for field in program.params.assumed:
         name = f"{program.accelerator}.{program.application}.params.{field}"
@@ -110,7 +111,7 @@ def _parameter_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
         yield row(f"assumed.{name}", GROUP, "note", None, f"{text}: {moved}", policy=GROUP)
 
 
-def _tier_rows(study: Study, tier: Tier) -> Iterator[dict[str, Any]]:
+def _tier_rows(study: Study, tier: Tier) -> Iterator[Row]:
     for field, figure in tier.figures:
         if figure.kind is not Evidence.ASSUMED:
             continue
@@ -125,6 +126,6 @@ def _tier_rows(study: Study, tier: Tier) -> Iterator[dict[str, Any]]:
             yield _row(f"tiers.{tier.name}.{field}", None, figure, "energy of loads in proportion")
 
 
-def _row(name: str, factor: float | None, figure: Figure, says: str) -> dict[str, Any]:
+def _row(name: str, factor: float | None, figure: Figure, says: str) -> Row:
     note = f"{figure.kind} {figure.text}; {says}; {figure.source}"
     return row(f"assumed.{name}", GROUP, "factor", factor, note, policy=GROUP)

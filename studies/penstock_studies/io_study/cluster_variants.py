@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.scheme.machines.networks import load_network
 from penstock.scheme.params import catalogue
 from penstock_studies.io_study import data
@@ -93,13 +93,13 @@ def sharp_speedup(study: Study, tier: str, network: str, change: Change) -> floa
     return mean_of("sharp", tier, network, speedups)
 
 
-def cluster_sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
+def cluster_sensitivity_rows(study: Study) -> Iterator[Row]:
     """Of SHARP's eight mean speedups, of TensorFHE's two, and of the shares of both."""
     yield from _sharp_rows(study)
     yield from _gpu_rows(study)
 
 
-def _sharp_rows(study: Study) -> Iterator[dict[str, Any]]:
+def _sharp_rows(study: Study) -> Iterator[Row]:
     fabric, printed = (load_network(name).bandwidth_bytes_per_s for name in (FABRIC, FABRIC_AS_PRINTED))
     in_gib = Change("fabric-in-gib", "FastFabric has the 300 GiB/s that are printed", messages=fabric / printed)
     for network in data.NETWORKS:
@@ -116,7 +116,7 @@ def _sharp_rows(study: Study) -> Iterator[dict[str, Any]]:
     yield from _share_rows("sharp", [(change, resnet20) for change in (BASE, EVERYONE, FROM_BOTH_ENDS)])
 
 
-def _gpu_rows(study: Study) -> Iterator[dict[str, Any]]:
+def _gpu_rows(study: Study) -> Iterator[Row]:
     both = study.both("tensorfhe")
     longer = [_with_longer_digits(program) for program in both]
     digits = Change("digits-of-3-limbs", "digits of 3 limbs and 3 special limbs instead of 1 and 1")
@@ -144,7 +144,7 @@ def _launches(name: str, says: str, programs: Sequence[StudyProgram]) -> Change:
     return Change(name, says, compute_s=seconds)
 
 
-def _share_rows(accelerator: str, cases: Sequence[tuple[Change, StudyProgram]]) -> Iterator[dict[str, Any]]:
+def _share_rows(accelerator: str, cases: Sequence[tuple[Change, StudyProgram]]) -> Iterator[Row]:
     """Of the time of ResNet-20 on 32 hosts: figure 7."""
     printed = data.BREAKDOWN[accelerator][data.MOST_HOSTS]
     theirs = ACCELERATORS[accelerator].shares("resnet20", data.SHOWN_TIER, ETHERNET, data.MOST_HOSTS)

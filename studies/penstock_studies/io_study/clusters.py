@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import fmean
-from typing import Any
 
+from penstock.base.types import Row
 from penstock_studies.io_study import data
 from penstock_studies.io_study.calibrated import ACCELERATORS, SHARP, mean_gpu_speedup
 from penstock_studies.io_study.cluster_variants import sharp_speedup, study_demands
@@ -54,7 +54,7 @@ def divisors(study: Study) -> str:
     )
 
 
-def cluster_rows(study: Study) -> Iterator[dict[str, Any]]:
+def cluster_rows(study: Study) -> Iterator[Row]:
     """The ten mean speedups of 32 hosts against one."""
     sent, demands = messages(study), study_demands(study)
     for network in data.NETWORKS:
@@ -95,7 +95,7 @@ def cluster_rows(study: Study) -> Iterator[dict[str, Any]]:
         )
 
 
-def breakdown_rows(study: Study) -> Iterator[dict[str, Any]]:
+def breakdown_rows(study: Study) -> Iterator[Row]:
     """Figure 7: ResNet-20 over PCIe and Ethernet. Published at 1 and 32 hosts, ours at each."""
     because = {"sharp": divisors(study), "tensorfhe": GPU_HOSTS}
     for name, by in ACCELERATORS.items():
@@ -120,7 +120,7 @@ def breakdown_rows(study: Study) -> Iterator[dict[str, Any]]:
                 )
 
 
-def curve_rows(study: Study) -> Iterator[dict[str, Any]]:
+def curve_rows(study: Study) -> Iterator[Row]:
     """Figure 6: the speedup of each application at every number of hosts."""
     for name, by in ACCELERATORS.items():
         for application in data.APPLICATIONS:

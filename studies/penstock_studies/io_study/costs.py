@@ -7,8 +7,8 @@ run's time and the bytes of its answer, by a price list with its date.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.scheme.machines.prices import PriceList
 from penstock.scheme.play.hierarchy import Result
 from penstock_studies.io_study import data
@@ -19,7 +19,7 @@ THOUSAND = 1000
 """Runs that a cost is of."""
 
 
-def energy_rows(study: Study) -> Iterator[dict[str, Any]]:
+def energy_rows(study: Study) -> Iterator[Row]:
     """Joules of an inference or an iteration: on one host over each tier, and on the most hosts over each network."""
     for name, program, result, _, where in _results(study):
         assert result.energy_j is not None, f"{name}: machine, tier and network state their energies"
@@ -28,7 +28,7 @@ def energy_rows(study: Study) -> Iterator[dict[str, Any]]:
         yield row(f"energy.{name}", "energy", "energy", joules, note, unit="J", policy="energy")
 
 
-def cost_rows(study: Study, prices: PriceList) -> Iterator[dict[str, Any]]:
+def cost_rows(study: Study, prices: PriceList) -> Iterator[Row]:
     """Dollars of a thousand runs: rented, and for the electricity of the energy rows alone."""
     for name, program, result, hosts, where in _results(study):
         seconds = result.total_s / program.runs

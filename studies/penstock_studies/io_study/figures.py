@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from penstock.base.system.drawing import Axis, Panel, Picture, Rule, Series, bars, write_figures
 from penstock.base.system.palette import BLUE, GREEN, GREY, NAMES, ORANGE, RED, tier_colours
+from penstock.base.types import RowView
 from penstock_studies.io_study import data
 from penstock_studies.io_study.history import BARS
 from penstock_studies.io_study.workflow import STEPS
@@ -32,10 +32,10 @@ SHOWN_IN_TORNADO = (
     ("sharp.resnet20.communication", "SHARP ResNet-20: messages, 32 hosts"),
     ("tensorfhe.resnet20.demand", "TensorFHE ResNet-20: key bytes a second"),
 )
-Rows = Mapping[str, Mapping[str, Any]]
+RowsById = Mapping[str, RowView]
 
 
-def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
+def draw(rows: Iterable[RowView], folder: Path) -> list[Path]:
     """One SVG for each figure. Raises: FileError: the disk."""
     figures = {
         "figure1": _history, "figure2": _workflow, "figure4": _slowdowns, "figure5": _hit_ratios, "figure6": _hosts,
@@ -44,20 +44,18 @@ def draw(rows: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     return draw_all(figures, rows, folder)
 
 
-def draw_all(
-    figures: Mapping[str, Callable[[Rows], Picture]], rows: Iterable[Mapping[str, Any]], folder: Path
-) -> list[Path]:
+def draw_all(figures: Mapping[str, Callable[[RowsById], Picture]], rows: Iterable[RowView], folder: Path) -> list[Path]:
     """Write each figure, which is drawn of the rows by their ids."""
     by_id = {str(row["id"]): row for row in rows}
     return write_figures({name: make(by_id) for name, make in figures.items()}, folder)
 
 
-def computed(rows: Rows, ids: Iterable[str]) -> list[float]:
+def computed(rows: RowsById, ids: Iterable[str]) -> list[float]:
     """The values from first principles."""
     return [rows[row]["first_principles"] for row in ids]
 
 
-def _history(rows: Rows) -> Picture:
+def _history(rows: RowsById) -> Picture:
     """A bar for each machine with a file: speedup of a refresh over a measured CPU."""
     speedups = {name: rows[f"history.{name}.speedup_over_cpu"] for name in (*BARS, "cpu-native")}
     shown = {name: row for name, row in speedups.items() if row["first_principles"]}
@@ -73,7 +71,7 @@ def _history(rows: Rows) -> Picture:
     return Picture([Panel(series, x, y, title)], width=840, height=440)
 
 
-def _workflow(rows: Rows) -> Picture:
+def _workflow(rows: RowsById) -> Picture:
     """Seconds of the five steps of each run, keys from the tier of figure 7."""
     panels = []
     for application in data.APPLICATIONS:
@@ -86,7 +84,7 @@ def _workflow(rows: Rows) -> Picture:
     return Picture(panels, columns=2, same="y")
 
 
-def _slowdowns(rows: Rows) -> Picture:
+def _slowdowns(rows: RowsById) -> Picture:
     """Bars a tier: published, calibrated, first principles."""
     panels = []
     x, y = Axis(names=list(TIER_NAME.values())), Axis("slowdown, every key from the tier", "x", True)
@@ -101,7 +99,9 @@ def _slowdowns(rows: Rows) -> Picture:
     return Picture(panels, columns=2)
 
 
-def _by_tier(rows: Rows, ids: str, steps: Sequence[int], of: Callable[[float], float], mark: str = "") -> list[Series]:
+def _by_tier(
+    rows: RowsById, ids: str, steps: Sequence[int], of: Callable[[float], float], mark: str = ""
+) -> list[Series]:
     """Lines of each tier, dashed by the study's rules. `ids`: of the rows, with places for tier and step."""
     series = []
     for tier, (column, dash) in itertools.product(TIER_NAME, (("first_principles", "solid"), ("calibrated", "dash"))):
@@ -110,7 +110,7 @@ def _by_tier(rows: Rows, ids: str, steps: Sequence[int], of: Callable[[float], f
     return series
 
 
-def _hit_ratios(rows: Rows) -> Picture:
+def _hit_ratios(rows: RowsById) -> Picture:
     """Share of the ideal speed against the hit ratio."""
     x, y = Axis("hit ratio of the on-chip memory [%]"), Axis("share of the ideal speed [%]")
     rules = [Rule("y", 100 * data.IDEAL_SHARE, dash="dot")]
@@ -123,7 +123,7 @@ def _hit_ratios(rows: Rows) -> Picture:
     return Picture(panels, columns=2, same="y")
 
 
-def _hosts(rows: Rows) -> Picture:
+def _hosts(rows: RowsById) -> Picture:
     """Execution time against hosts, relative to one host over the same tier."""
     x = Axis("hosts (dashed: the study's rules)", log=True, ticks=data.HOST_COUNTS)
     y = Axis("time / time of one host", "x", True)
@@ -136,7 +136,7 @@ def _hosts(rows: Rows) -> Picture:
     return Picture(panels, columns=2, height=300)
 
 
-def _breakdown(rows: Rows) -> Picture:
+def _breakdown(rows: RowsById) -> Picture:
     """Shares of the time; published values as marks at the boundaries of the parts."""
     panels = []
     for accelerator, name in ACCELERATOR_NAME.items():
@@ -157,7 +157,7 @@ def _breakdown(rows: Rows) -> Picture:
     return Picture(panels, columns=2, same="y")
 
 
-def _tornado(rows: Rows) -> Picture:
+def _tornado(rows: RowsById) -> Picture:
     """By how much each assumption moves each main quantity."""
     panels = []
     for name, title in SHOWN_IN_TORNADO:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.errors import ParamsError
 from penstock.scheme.machines import Machine, load_machine
 from penstock.scheme.machines.figure import Evidence
@@ -60,7 +60,7 @@ NATIVE = MeasuredRefresh(
 )
 
 
-def history_rows() -> Iterator[dict[str, Any]]:
+def history_rows() -> Iterator[Row]:
     """What the text says of figure 1, and our own value for each machine and for a measured CPU."""
     claim = "a claim that the study cites"
     note = "from the digest"
@@ -75,7 +75,7 @@ def history_rows() -> Iterator[dict[str, Any]]:
         yield from _bar(name, load_machine(machine), claim)
 
 
-def _bar(name: str, machine: Machine, claim: str) -> Iterator[dict[str, Any]]:
+def _bar(name: str, machine: Machine, claim: str) -> Iterator[Row]:
     published = {"tensorfhe": data.TENSORFHE_SPEEDUP}.get(name)
     calibrated = data.CPU_AGAINST_CLEAR / data.SHARP_GAP.value if name == "sharp" else None
     theirs = claim if published else "drawn, without values"
@@ -128,5 +128,5 @@ def standing(machine: Machine) -> str:
     return f"its utilisation of {share.text} is {share.kind}"
 
 
-def _slot_level(name: str, seconds: float, note: str) -> dict[str, Any]:
+def _slot_level(name: str, seconds: float, note: str) -> Row:
     return row(f"history.{name}.slot_level_time", GROUP, "time", seconds, note, unit="s", policy="own-refresh")

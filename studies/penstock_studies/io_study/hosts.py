@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import fmean
-from typing import Any
 
+from penstock.base.types import Row
 from penstock_studies.io_study import data
 from penstock_studies.io_study.calibrated import SHARP, TENSORFHE, Accelerator
 from penstock_studies.io_study.model import Study
@@ -45,7 +45,7 @@ def keys_cut(study: Study) -> str:
     )
 
 
-def ideal_rows(study: Study) -> Iterator[dict[str, Any]]:
+def ideal_rows(study: Study) -> Iterator[Row]:
     """Times with every byte resident: the study takes SHARP's, and does not print TensorFHE's."""
     for application in data.APPLICATIONS:
         program = study.program("sharp", application)
@@ -66,7 +66,7 @@ def ideal_rows(study: Study) -> Iterator[dict[str, Any]]:
         yield row(f"tensorfhe.{application}.ideal_time", "ideal", "time", ours, "the study does not print it", unit="s")
 
 
-def demand_rows(study: Study) -> Iterator[dict[str, Any]]:
+def demand_rows(study: Study) -> Iterator[Row]:
     """Bytes of keys per cycle; SHARP runs at 1 GHz, so these are GB/s too."""
     because = keys_cut(study)
     ours = {program.application: program.demand / program.clock_hz for program in study.both("sharp")}
@@ -106,6 +106,10 @@ def demand_rows(study: Study) -> Iterator[dict[str, Any]]:
         because=because,
         contradicts=TEXT_5130,
     )
+    yield from _gpu_demand_rows(study)
+
+
+def _gpu_demand_rows(study: Study) -> Iterator[Row]:
     for application in data.APPLICATIONS:
         row_id = f"tensorfhe.{application}.bytes_per_cycle"
         computed = study.program("tensorfhe", application).demand / data.A100_CLOCK_HZ
@@ -129,7 +133,7 @@ def demand_rows(study: Study) -> Iterator[dict[str, Any]]:
     )
 
 
-def slowdown_rows(study: Study) -> Iterator[dict[str, Any]]:
+def slowdown_rows(study: Study) -> Iterator[Row]:
     """Figure 4."""
     because = keys_cut(study)
     for application in data.APPLICATIONS:
@@ -179,7 +183,7 @@ def slowdown_rows(study: Study) -> Iterator[dict[str, Any]]:
             yield _slowdown(study, TENSORFHE, application, tier, "gpu", GPU_DEMAND)
 
 
-def _slowdown(study: Study, by: Accelerator, application: str, tier: str, group: str, because: str) -> dict[str, Any]:
+def _slowdown(study: Study, by: Accelerator, application: str, tier: str, group: str, because: str) -> Row:
     printed = data.SHARP_SLOWDOWN[application][tier] if by is SHARP else None
     row_id = f"{by.name}.{application}.{tier}.slowdown"
     note = "" if printed else "only drawn in figure 4; the text prints means"
@@ -200,7 +204,7 @@ def _slowdown(study: Study, by: Accelerator, application: str, tier: str, group:
     )
 
 
-def hit_ratio_rows(study: Study) -> Iterator[dict[str, Any]]:
+def hit_ratio_rows(study: Study) -> Iterator[Row]:
     """What 80 % of the ideal speed asks for, and the whole of figure 5."""
     for tier in data.TIERS:
         row_id = f"sharp.mean.{tier}.hit_ratio_80"

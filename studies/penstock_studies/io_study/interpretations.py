@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
+from penstock.base.types import Row
 from penstock_studies.io_study import data
 from penstock_studies.io_study.calibrated import SHARP
 from penstock_studies.io_study.model import Study, StudyProgram
@@ -69,7 +69,7 @@ def interpretations(program: StudyProgram) -> Iterator[Interpretation]:
         )
 
 
-def interpretation_rows(study: Study) -> Iterator[dict[str, Any]]:
+def interpretation_rows(study: Study) -> Iterator[Row]:
     """A row for each reading, with the value implied by the study's slowdowns; then further tests between readings."""
     for program in study.both("sharp"):
         application = program.application
@@ -93,7 +93,7 @@ def interpretation_rows(study: Study) -> Iterator[dict[str, Any]]:
     yield from program_rows(study)
 
 
-def _object_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
+def _object_rows(program: StudyProgram) -> Iterator[Row]:
     """Bytes per cycle of the published time that each class of objects takes, read and written by every operation."""
     application, by_class = program.application, program.priced.bytes_by_class
     theirs = SHARP.demand[application] / 1e9
@@ -117,7 +117,7 @@ def _object_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
         )
 
 
-def _divisor_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
+def _divisor_rows(program: StudyProgram) -> Iterator[Row]:
     """The divisor of key reads on 32 hosts: another figure of the study that depends on the limbs read."""
     reads, theirs = reads_of(program), SHARP.io_divisor[program.application]
     for rule, cut, active_only in (("limbs-in-use", True, True), ("all-digits", True, False), ("whole", False, False)):
@@ -127,7 +127,7 @@ def _divisor_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
         yield row(row_id, "reading", "io_divisor", ours, note, calibrated=theirs, policy=f"reading.io-divisor.{rule}")
 
 
-def program_rows(study: Study) -> Iterator[dict[str, Any]]:
+def program_rows(study: Study) -> Iterator[Row]:
     """Reads of other programs of HELR over the time that SHARP publishes for its own.
 
     The study takes its baseline's times from SHARP's paper, and does not say of which program it counts the reads.

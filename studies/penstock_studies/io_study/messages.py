@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from penstock.base.types import Row
 from penstock.lab.simulation.cluster.cluster import play_clusters
 from penstock.lab.simulation.cluster.collectives import AllGather, Broadcast, Collective
 from penstock.lab.simulation.cluster.dealing import MOD_DOWNS
@@ -27,7 +28,7 @@ Change: TypeAlias = Callable[[OpKind, Exchanged], Exchanged]
 """What an operation of a kind exchanges instead."""
 
 
-def communication_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
+def communication_rows(program: StudyProgram) -> Iterator[Row]:
     """Seconds of messages on Ethernet at 32 hosts, in ideal times of one host: what decides SHARP's cluster rows."""
     name = f"{program.accelerator}.{program.application}"
     holders = _cluster()

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.scheme.machines.figure import Evidence, Figure
 from penstock.scheme.machines.gpu.launches import FUSIONS
 from penstock.scheme.machines.gpu.model import Gpu
@@ -74,7 +74,7 @@ def divisor(program: StudyProgram, hosts: int) -> float:
     return one / many
 
 
-def occupancy_rows(study: Study) -> Iterator[dict[str, Any]]:
+def occupancy_rows(study: Study) -> Iterator[Row]:
     """Compute of one host over that of several: of both accelerators, and of the GPU under each assumption."""
     for accelerator in ("sharp", "tensorfhe"):
         for program in study.both(accelerator):
@@ -94,7 +94,7 @@ def occupancy_rows(study: Study) -> Iterator[dict[str, Any]]:
                 yield from _changed_rows(program, name)
 
 
-def _changed_rows(program: StudyProgram, name: str) -> Iterator[dict[str, Any]]:
+def _changed_rows(program: StudyProgram, name: str) -> Iterator[Row]:
     for change, (says, _) in CHANGES.items():
         machine = changed(program.machine, change)
         quotient = program.compute_s(machine) / program.compute_s(machine, data.MOST_HOSTS)

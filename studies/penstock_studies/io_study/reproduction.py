@@ -9,8 +9,8 @@ Source: "The Future of Fully Homomorphic Encryption System: from a Storage I/O P
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
+from penstock.base.types import Row, Rows
 from penstock.lab.simulation.memory.locality import RUNTIMES, locality_table
 from penstock.scheme.machines import load_tiers
 from penstock.scheme.machines.client_place import ClientSite, load_client_place
@@ -46,9 +46,7 @@ DRAWN = (
 """Groups that a table on a terminal leaves out: curves and charts, which `--figures` draws, and readings."""
 
 
-def rows(
-    study: Study | None = None, *, client: ClientSite | None = None, prices: PriceList | None = None
-) -> list[dict[str, Any]]:
+def rows(study: Study | None = None, *, client: ClientSite | None = None, prices: PriceList | None = None) -> Rows:
     """The whole study as flat rows, in the order of its sections.
 
     Args:   study: the programs, to share them with another call; by default they are traced and priced here; client:
@@ -84,7 +82,7 @@ def rows(
     return made
 
 
-def locality_rows(study: Study) -> Iterator[dict[str, Any]]:
+def locality_rows(study: Study) -> Iterator[Row]:
     """What a runtime that knows the program saves against LRU on demand, in SHARP's own on-chip memory."""
     for program in study.both("sharp"):
         table = locality_table(program.priced, program.machine, load_tiers(data.TIERS))
@@ -103,7 +101,7 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
-def summary(made: Iterable[dict[str, Any]]) -> dict[str, tuple[int, float, float]]:
+def summary(made: Iterable[Row]) -> dict[str, tuple[int, float, float]]:
     """Group -> rows with a published value, median and largest |error| from first principles."""
     from statistics import median
 
@@ -114,14 +112,14 @@ def summary(made: Iterable[dict[str, Any]]) -> dict[str, tuple[int, float, float
     return {group: (len(of_group), median(of_group), max(of_group)) for group, of_group in errors.items()}
 
 
-def table_rows(made: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def table_rows(made: Sequence[Row]) -> Rows:
     """Rows for a terminal: published values and bounds, and the breakdowns."""
     return [line for line in made if line["group"] not in DRAWN and line["published"] is not None]
 
 
-def step_rows(made: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def step_rows(made: Sequence[Row]) -> Rows:
     """The five steps of each run for a terminal: a row a program and step, with seconds, bytes and joules."""
-    steps: dict[tuple[str, str], dict[str, Any]] = {}
+    steps: dict[tuple[str, str], Row] = {}
     for published in made:
         if published["group"] != "workflow":
             continue

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from penstock.base.types import Row
 from penstock_studies.io_study.data import Printed
 
 STUDY_POLICY = "study"
@@ -26,7 +25,7 @@ def row(
     because: str = "",
     contradicts: str = "",
     fitted: bool = False,
-) -> dict[str, Any]:
+) -> Row:
     """A flat row; errors are relative and signed.
 
     Args:   because: why first principles differ, said where they do by more than 10 %; contradicts: which row of the

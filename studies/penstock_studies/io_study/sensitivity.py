@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from statistics import fmean
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.lab.simulation.memory.serial_law import required_hit_ratio
 from penstock.scheme.machines import load_tiers
 from penstock_studies.io_study import data
@@ -25,7 +25,7 @@ KEYS_READ = ("keys-whole", "digits-whole", "keys-seeded", "two-keys-kept", "keys
 """Variants that change the bytes read and no time of computing."""
 
 
-def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
+def sensitivity_rows(study: Study) -> Iterator[Row]:
     """The whole tornado."""
     every: dict[tuple[str, str], dict[str, Variant]] = {}
     for accelerator in ("sharp", "tensorfhe"):
@@ -43,7 +43,7 @@ def sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
     yield from cluster_sensitivity_rows(study)
 
 
-def _mean_rows(every: Mapping[tuple[str, str], Mapping[str, Variant]]) -> Iterator[dict[str, Any]]:
+def _mean_rows(every: Mapping[tuple[str, str], Mapping[str, Variant]]) -> Iterator[Row]:
     """Means over both applications where other bytes are read: SHARP's hit ratios, TensorFHE's slowdowns."""
     for tier in load_tiers(data.TIERS):
         rate = tier.bandwidth_bytes_per_s
@@ -59,7 +59,7 @@ def _mean_rows(every: Mapping[tuple[str, str], Mapping[str, Variant]]) -> Iterat
             yield row(row_id, "sensitivity", "slowdown", ours, of_variant[0].says, policy=name)
 
 
-def _io_ratio_rows(study: Study, every: Mapping[tuple[str, str], Mapping[str, Variant]]) -> Iterator[dict[str, Any]]:
+def _io_ratio_rows(study: Study, every: Mapping[tuple[str, str], Mapping[str, Variant]]) -> Iterator[Row]:
     """Bytes that TensorFHE reads over those of SHARP."""
     for application in data.APPLICATIONS:
         of_sharp, of_gpu = (every[accelerator, application] for accelerator in ("sharp", "tensorfhe"))
@@ -74,7 +74,7 @@ def _io_ratio_rows(study: Study, every: Mapping[tuple[str, str], Mapping[str, Va
             yield row(row_id, "sensitivity", "ratio", ours, says, policy=name)
 
 
-def _program_rows(program: StudyProgram, of_program: list[Variant]) -> Iterator[dict[str, Any]]:
+def _program_rows(program: StudyProgram, of_program: list[Variant]) -> Iterator[Row]:
     """Demand, bytes and time of each variant."""
     base, sharp = of_program[0], program.accelerator == "sharp"
     name = f"{program.accelerator}.{program.application}"
@@ -113,7 +113,7 @@ def _program_rows(program: StudyProgram, of_program: list[Variant]) -> Iterator[
             )
 
 
-def _slowdown_rows(program: StudyProgram, of_program: list[Variant]) -> Iterator[dict[str, Any]]:
+def _slowdown_rows(program: StudyProgram, of_program: list[Variant]) -> Iterator[Row]:
     """Slowdowns over each tier where other bytes of a key are read: 1 + D / bandwidth."""
     for variant in of_program:
         if variant.name not in KEYS_READ:
@@ -125,7 +125,7 @@ def _slowdown_rows(program: StudyProgram, of_program: list[Variant]) -> Iterator
             yield row(row_id, "sensitivity", "slowdown", ours, note, policy=variant.name)
 
 
-def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
+def _steepest_rows(program: StudyProgram) -> Iterator[Row]:
     """The most that a key switch of the program asks for in a second: no program of such key switches asks for more.
 
     On SHARP also the request rate if its transform units never wait, for any program: that needs no calibration.
@@ -158,7 +158,7 @@ def _steepest_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
             yield row(row_id, "sensitivity", "demand", ours, note, unit="B/s", calibrated=theirs, policy=policy)
 
 
-def _mode_rows(program: StudyProgram) -> Iterator[dict[str, Any]]:
+def _mode_rows(program: StudyProgram) -> Iterator[Row]:
     """Slowdown over PCIe in each time mode: loads before compute, one operation ahead, or fully hidden."""
     from penstock.lab.simulation.play import simulate
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from penstock.base.types import Row
 from penstock.lab.simulation.servers.fleet import Arrangement, Fleet, Loading
 from penstock.lab.simulation.servers.play import ServedStream, play
 from penstock.lab.simulation.servers.rows import application_of, row_of
@@ -48,7 +48,7 @@ SHOWN = {
 """Quantity -> its column, and its unit."""
 
 
-def server_rows(study: Study, prices: PriceList) -> Iterator[dict[str, Any]]:
+def server_rows(study: Study, prices: PriceList) -> Iterator[Row]:
     """Each arrangement's utilisation, latencies, loads and costs; and the fewest servers that are nearly as quick."""
     program = study.program("sharp", "resnet20")
     stream = users_of(program)
@@ -70,7 +70,7 @@ def server_rows(study: Study, prices: PriceList) -> Iterator[dict[str, Any]]:
             yield _fewest_row(stream, tier, arrangement, loading)
 
 
-def assumed_server_rows(study: Study) -> Iterator[dict[str, Any]]:
+def assumed_server_rows(study: Study) -> Iterator[Row]:
     """The fewest servers, keys ahead and locality first, with half and twice of each assumed value of the stream."""
     program = study.program("sharp", "resnet20")
     for name in TIERS:
@@ -109,11 +109,11 @@ def fleet(
     )
 
 
-def _played(program: StudyProgram, stream: Stream, prices: PriceList, made: Fleet) -> dict[str, Any]:
+def _played(program: StudyProgram, stream: Stream, prices: PriceList, made: Fleet) -> Row:
     return row_of(stream, made, _play(stream, made), prices, machine=program.machine, is_gpu=False, zipf=0.0)
 
 
-def _rows(name: str, played: dict[str, Any], note: str) -> Iterator[dict[str, Any]]:
+def _rows(name: str, played: Row, note: str) -> Iterator[Row]:
     for quantity, (column, unit) in SHOWN.items():
         row_id = f"servers.sharp.resnet20.{name}.{quantity}"
         yield row(row_id, GROUP, quantity, played[column], note, unit=unit, policy=GROUP)
@@ -152,7 +152,7 @@ def latency_95_s(stream: Stream, made: Fleet) -> float:
     return float(np.percentile(_play(stream, made).end_s - stream.at_s, 95))
 
 
-def _fewest_row(stream: Stream, tier: Tier, arrangement: Arrangement, loading: Loading) -> dict[str, Any]:
+def _fewest_row(stream: Stream, tier: Tier, arrangement: Arrangement, loading: Loading) -> Row:
     few, own = fewest(stream, arrangement, loading, tier)
     note = f"of {USERS} at most: 95 % of the runs end within {ALLOWED:g} times the {own:.3g} s of dedicated servers"
     row_id = f"servers.sharp.resnet20.{tier.name}.{arrangement}-{loading}.fewest"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import fmean
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.base.units import BYTE_UNITS
 from penstock_studies.io_study import data
 from penstock_studies.io_study.calibrated import SHARP
@@ -31,7 +31,7 @@ GPU_BYTES = (
 )
 
 
-def size_rows(study: Study) -> Iterator[dict[str, Any]]:
+def size_rows(study: Study) -> Iterator[Row]:
     """Ratios of polynomials, keys and total I/O between TensorFHE and SHARP."""
     sharp_bits = data.COEFFICIENT_BITS["sharp"]
     for application in data.APPLICATIONS:
@@ -80,7 +80,7 @@ def _mean_read(program: StudyProgram) -> float:
     return program.priced.accessed_bytes / program.key_accesses()
 
 
-def expansion_rows(study: Study) -> Iterator[dict[str, Any]]:
+def expansion_rows(study: Study) -> Iterator[Row]:
     """An image of 3 KiB becomes 8 MiB, then 16 MiB, and asks for more than 5 GiB of more than 100 keys."""
     program = study.program("sharp", "resnet20")
     params = program.params
@@ -120,7 +120,7 @@ def expansion_rows(study: Study) -> Iterator[dict[str, Any]]:
     yield row("expansion.num_keys", "expansion", "count", float(num_keys), note, published=data.NUM_KEYS)
 
 
-def size_sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
+def size_sensitivity_rows(study: Study) -> Iterator[Row]:
     """Results of other readings of "the bits of a coefficient": with the moduli of P, and with the bits that the study
     states or calls typical."""
     sharp = study.program("sharp", "resnet20").params
@@ -151,7 +151,7 @@ def size_sensitivity_rows(study: Study) -> Iterator[dict[str, Any]]:
         yield row(row_id, "sensitivity", "size", ours, note, unit="MiB", calibrated=theirs, policy=name)
 
 
-def digest_rows(study: Study) -> Iterator[dict[str, Any]]:
+def digest_rows(study: Study) -> Iterator[Row]:
     """The digest's "3.8 seconds on one machine, 2.2 seconds on 32": 3.8 is the percentage of figure 7."""
     program, network = study.program("sharp", "resnet20"), data.NETWORKS[0]
     one, many = data.DIGEST_ONE_HOST_S, data.DIGEST_MANY_HOSTS_S

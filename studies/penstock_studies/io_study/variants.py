@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from penstock.program.running import trace_workload
 from penstock.scheme.machines.schema import Machine, Overlap
@@ -109,7 +108,7 @@ def _traced_variants(program: StudyProgram) -> Iterator[Variant]:
     assert spec.bootstrap is not None, "accelerator sets state their bootstrapping"
     hoisted = spec.bootstrap.rotations == "hoisted"
     other = "min-ks" if hoisted else "hoisted"
-    changes: list[tuple[str, str, dict[str, Any]]] = [
+    changes: list[tuple[str, str, dict[str, object]]] = [
         (
             other,
             f"rotations of bootstrapping by {other} instead of {spec.bootstrap.rotations}",
@@ -136,6 +135,6 @@ def changed_trace(application: str, params: CkksParameters) -> Trace:
     return trace_workload(workload, params, size, 0)
 
 
-def digits_of_3_limbs(spec: CkksSpec) -> dict[str, Any]:
+def digits_of_3_limbs(spec: CkksSpec) -> dict[str, object]:
     """What changes in a set of TensorFHE: digits of 3 limbs, and as many special limbs, instead of 1 and 1."""
     return {"dnum": spec.build().num_q // DIGIT, "p_bits": (28,) * DIGIT}

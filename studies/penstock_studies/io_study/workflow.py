@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from penstock.base.types import Row
 from penstock.scheme.machines import load_tier
 from penstock.scheme.machines.client_place import ClientSite
 from penstock_studies.io_study import data
@@ -23,7 +23,7 @@ GROUP = "workflow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RunStep:
     """One step of a run."""
 
     name: str
@@ -34,7 +34,7 @@ class Step:
     says: str
 
 
-def steps(program: StudyProgram, place: ClientSite, tier: str) -> list[Step]:
+def steps(program: StudyProgram, place: ClientSite, tier: str) -> list[RunStep]:
     """The steps of one inference or iteration, then the upload of the keys, which is once for a user."""
     params, runs = program.params, program.runs
     sent, answered = (sum(program.client_limbs[kind]) / runs for kind in ("encrypt", "decrypt"))
@@ -48,12 +48,12 @@ def steps(program: StudyProgram, place: ClientSite, tier: str) -> list[Step]:
     io_s = program.key_bytes / disk.bandwidth_bytes_per_s
     keys = params.total_key_bytes(program.trace.view(composites=False).key_limbs(), FULL)
 
-    def at_client(name: str, seconds: float, num_bytes: float, says: str) -> Step:
-        return Step(name=name, seconds=seconds, num_bytes=num_bytes, joules=seconds * place.power.value, says=says)
+    def at_client(name: str, seconds: float, num_bytes: float, says: str) -> RunStep:
+        return RunStep(name=name, seconds=seconds, num_bytes=num_bytes, joules=seconds * place.power.value, says=says)
 
-    def over_line(name: str, num_bytes: float, runs: int, says: str) -> Step:
+    def over_line(name: str, num_bytes: float, runs: int, says: str) -> RunStep:
         seconds = place.transfer_s(num_bytes * runs) / runs
-        return Step(name=name, seconds=seconds, num_bytes=num_bytes, joules=num_bytes * line_j, says=says)
+        return RunStep(name=name, seconds=seconds, num_bytes=num_bytes, joules=num_bytes * line_j, says=says)
 
     line = f"over {place.line.text} (assumed)"
     once = "every evaluation key once, in full form: for all runs of a user, and not in the sum"
@@ -61,14 +61,14 @@ def steps(program: StudyProgram, place: ClientSite, tier: str) -> list[Step]:
     return [
         at_client("encode-encrypt", encrypt_s, up, encrypts),
         over_line("upload", up, runs, line),
-        Step(
+        RunStep(
             name="compute",
             seconds=program.ideal_s,
             num_bytes=0.0,
             joules=program.ideal_s * watts,
             says=f"{watts:.4g} W while machine '{program.machine.name}' computes, every byte at hand",
         ),
-        Step(
+        RunStep(
             name="key-loads",
             seconds=io_s,
             num_bytes=program.key_bytes,
@@ -81,7 +81,7 @@ def steps(program: StudyProgram, place: ClientSite, tier: str) -> list[Step]:
     ]
 
 
-def workflow_rows(study: Study, place: ClientSite) -> Iterator[dict[str, Any]]:
+def workflow_rows(study: Study, place: ClientSite) -> Iterator[Row]:
     """Bytes, seconds and joules of each step of each application, keys from the tier of figure 7; and their sum."""
     for accelerator in ("sharp", "tensorfhe"):
         for program in study.both(accelerator):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 
+from penstock.base.types import Row, Rows
 from penstock.front.cli.figures import make_folder, say_figures
 from penstock.front.cli.options import FOLDER, PATH
 from penstock.front.cli.output import draw_rows, draw_verdict, emit, format_option
@@ -67,7 +67,7 @@ def cryptoracle(
     if figures is not None:
         make_folder(figures)
     predicted = _predictions(data, skip_bad, results, figures)
-    measured: list[dict[str, Any]] = []
+    measured: Rows = []
     if results is not None:
         from penstock.lab.measure.bench.results import load_results
 
@@ -90,9 +90,9 @@ def cryptoracle(
 
 def _draw_counts(
     console: Console,
-    counts: Sequence[dict[str, Any]],
-    predicted: list[dict[str, Any]],
-    measured: Sequence[dict[str, Any]],
+    counts: Sequence[Row],
+    predicted: Rows,
+    measured: Sequence[Row],
 ) -> None:
     from penstock_studies.cryptoracle.counts import table_rows
     from penstock_studies.verdict import verdict_of
@@ -115,7 +115,7 @@ def _draw_counts(
     draw_rows(console, measured, columns, title="Figures 5 to 8, measured on this machine", fold=True)
 
 
-def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figures: Path | None) -> list[dict[str, Any]]:
+def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figures: Path | None) -> Rows:
     """Rows of tables 7 and 8 and figures 9 to 11: from the paper's data, else from this machine's own measurements."""
     from penstock.front.cli.imported import tell_imported
     from penstock.lab.prediction.importers import ImportLog
@@ -149,7 +149,7 @@ def _predictions(data: Path | None, skip_bad: bool, results: Path | None, figure
     return rows
 
 
-def _draw_predictions(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+def _draw_predictions(console: Console, rows: Sequence[Row]) -> None:
     """Tables 7 and 8 and the errors over all points; points, parts and shares are in the JSON and CSV."""
     columns = "row=id | >published=published:{:.4g} | >additive=calibrated:{:.4g} | >penstock=first_principles:{:.4g} "
     columns += "| >regression=regression:{:.4g} | unit | note*3"

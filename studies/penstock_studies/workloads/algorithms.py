@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from penstock.errors import ParamsError
 from penstock.lab.prediction.composites import LOGISTIC_SERIES, logistic_coefficients, logistic_series
-from penstock.program.evaluator.protocol import Evaluator, Values
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Operand, Plain, Values
 from penstock.program.workloads.logistic_function import BOUND, logistic
 
 ORDER = 32
@@ -42,7 +41,7 @@ def check_order(order: int, slots: int) -> None:
         )
 
 
-def matrix_multiplication(ev: Evaluator, a: Any, b: Any, order: int = ORDER) -> Any:
+def matrix_multiplication(ev: Evaluator, a: Ciphertext, b: Ciphertext, order: int = ORDER) -> Ciphertext:
     """The product of two encrypted `order` x `order` matrices, row by row from slot 0; other slots are not defined.
 
     Each factor is joined with a copy whose first column (row) is the next one, so that one masked ciphertext holds
@@ -78,7 +77,7 @@ def matrix_multiplication(ev: Evaluator, a: Any, b: Any, order: int = ORDER) -> 
         return ev.add(products[0], ev.rotate(products[0], area))
 
 
-def logistic_function(ev: Evaluator, x: Any) -> Any:
+def logistic_function(ev: Evaluator, x: Ciphertext) -> Ciphertext:
     """1 / (1 + e^-x) for x in [-25, 25]."""
     c = logistic_coefficients()
     total = ev.chebyshev_series(x, logistic_series(), -BOUND, BOUND)
@@ -111,7 +110,7 @@ def logistic_function(ev: Evaluator, x: Any) -> Any:
         return ev.add(total, rest)
 
 
-def sign_evaluation(ev: Evaluator, x: Any) -> Any:
+def sign_evaluation(ev: Evaluator, x: Ciphertext) -> Ciphertext:
     """The sign of x in [-1, 1], by a series of degree 1023: within 0.1 for |x| above 0.01."""
     c = _sign_coefficients()
     total = ev.chebyshev_series(x, c[: SIGN_SERIES + 1], -1.0, 1.0)
@@ -125,22 +124,22 @@ def sign_evaluation(ev: Evaluator, x: Any) -> Any:
     return total
 
 
-def _times(ev: Evaluator, a: Any, b: Any) -> Any:
+def _times(ev: Evaluator, a: Ciphertext, b: Operand) -> Ciphertext:
     """A product at the scale of its factors: under automatic scaling, as CryptOracle's, `rescale` does nothing."""
     return ev.rescale(ev.mult(a, b))
 
 
-def _doubled(ev: Evaluator, product: Any, less: Any) -> Any:
+def _doubled(ev: Evaluator, product: Ciphertext, less: Operand) -> Ciphertext:
     """2 T_a T_b - T_(a-b), the last a ciphertext or, where a = b, the number 1."""
     return ev.sub(ev.add(product, product), less)
 
 
-def _cube(ev: Evaluator, x: Any, factor: float) -> Any:
+def _cube(ev: Evaluator, x: Ciphertext, factor: float) -> Ciphertext:
     """factor * (x / BOUND)^3, in two levels."""
     return _times(ev, _times(ev, x, factor / BOUND**3), ev.rescale(ev.square(x)))
 
 
-def _term(ev: Evaluator, t: Mapping[int, Any], n: int, coefficient: float, top: int) -> Any:
+def _term(ev: Evaluator, t: Mapping[int, Ciphertext], n: int, coefficient: float, top: int) -> Ciphertext:
     """coefficient * T_n, n below `top` by an odd number: from T_a by T_g, T_2g, … T_(top/2), with g - a = top - n."""
     back = top - n
     giant = 1 << back.bit_length()
@@ -149,7 +148,9 @@ def _term(ev: Evaluator, t: Mapping[int, Any], n: int, coefficient: float, top: 
     return _climb(ev, t, _times(ev, t[giant - back], scale), giants, back, scale)
 
 
-def _climb(ev: Evaluator, t: Mapping[int, Any], start: Any, giants: Sequence[int], back: int, scale: float) -> Any:
+def _climb(
+    ev: Evaluator, t: Mapping[int, Ciphertext], start: Ciphertext, giants: Sequence[int], back: int, scale: float
+) -> Ciphertext:
     """2 T_m T_g - T_back = T_(m+g) for each giant g, the factors of 2 spent on the way."""
     for giant in giants:
         scale /= 2
@@ -167,7 +168,7 @@ def _sign_coefficients() -> list[float]:
     return [float(value) for value in c]
 
 
-def cifar10(ev: Evaluator, x: Any, masks: Sequence[Values]) -> Any:
+def cifar10(ev: Evaluator, x: Ciphertext, masks: Sequence[Values]) -> Ciphertext:
     """The scores of ten classes in the first ten slots; other slots are not defined.
 
     Args:   masks: 35 vectors of (slots,): two for the input (a sum, a product), four for each polynomial, and one sum
@@ -177,8 +178,8 @@ def cifar10(ev: Evaluator, x: Any, masks: Sequence[Values]) -> Any:
     with ev.scope("input"):
         x = _times(ev, ev.add(x, plain[0]), plain[1])
     offset, weights = plain[3], iter([plain[2], *plain[4:]])
-    total: Any = None
-    t: dict[int, Any] = {}
+    total: Ciphertext = None
+    t: dict[int, Ciphertext] = {}
     for n in range(1, POLYNOMIALS + 1):
         with ev.scope("polynomials"):
             t[n] = x if n == 1 else _polynomial(ev, t, n)
@@ -198,13 +199,15 @@ def cifar10(ev: Evaluator, x: Any, masks: Sequence[Values]) -> Any:
         return ev.add(total, last)
 
 
-def _polynomial(ev: Evaluator, t: Mapping[int, Any], n: int) -> Any:
+def _polynomial(ev: Evaluator, t: Mapping[int, Ciphertext], n: int) -> Ciphertext:
     """T_n of T_1, … T_(n-1): 2 T_a T_b - T_(a-b), the last 1 where a = b."""
     a = n - n // 2 if n in (2, 4, 8) else 4 if n > 4 else 2
     return _doubled(ev, _times(ev, t[a], t[n - a]), 1.0 if 2 * a == n else t[abs(2 * a - n)])
 
 
-def chi_square(ev: Evaluator, genotypes: Sequence[Any], phenotypes: Sequence[Any], scaling: float) -> tuple[Any, ...]:
+def chi_square(
+    ev: Evaluator, genotypes: Sequence[Ciphertext], phenotypes: Sequence[Ciphertext], scaling: float
+) -> tuple[Ciphertext, ...]:
     """Numerators and denominators of the statistics, and of the odds ratios; products are not relinearized.
 
     Args:   genotypes, phenotypes: one ciphertext a person; scaling: keeps products of counts in range.
@@ -235,7 +238,7 @@ def chi_square(ev: Evaluator, genotypes: Sequence[Any], phenotypes: Sequence[Any
     return numerator, denominator, odds_numerator, odds_denominator
 
 
-def _tree(ev: Evaluator, terms: list[Any]) -> Any:
+def _tree(ev: Evaluator, terms: list[Ciphertext]) -> Ciphertext:
     """The sum of all, pair by pair."""
     step = 1
     while step < len(terms):
@@ -245,7 +248,7 @@ def _tree(ev: Evaluator, terms: list[Any]) -> Any:
     return terms[0]
 
 
-def _reduced(ev: Evaluator, a: Any) -> Any:
+def _reduced(ev: Evaluator, a: Ciphertext) -> Ciphertext:
     """One limb fewer: LevelReduce."""
     return ev.mod_drop(a, ev.levels(a))
 
@@ -256,7 +259,9 @@ LEARNING_RATE, MOMENTUM = 0.1, 0.1
 SIGMOID_BOUND, SIGMOID_DEGREE = 16.0, 59
 
 
-def logistic_regression(ev: Evaluator, x: Any, negative_x: Any, labels: Any, weights: Any, iterations: int) -> Any:
+def logistic_regression(
+    ev: Evaluator, x: Ciphertext, negative_x: Ciphertext, labels: Ciphertext, weights: Ciphertext, iterations: int
+) -> Ciphertext:
     """Weights and momentum behind `iterations` of Nesterov's gradient, a sample in every 16 slots.
 
     Args:   x, negative_x: the samples, and the same times minus the learning rate over their number; labels: in all
@@ -283,7 +288,9 @@ def logistic_regression(ev: Evaluator, x: Any, negative_x: Any, labels: Any, wei
     return weights
 
 
-def _gradient(ev: Evaluator, x: Any, negative_x: Any, labels: Any, theta: Any, starts: Any) -> Any:
+def _gradient(
+    ev: Evaluator, x: Ciphertext, negative_x: Ciphertext, labels: Ciphertext, theta: Ciphertext, starts: Plain
+) -> Ciphertext:
     """The gradient, over and over: sums over columns, EvalLogistic, and sums over rows."""
     logits = _times(ev, x, theta)
     for k in range(ROW.bit_length() - 1):

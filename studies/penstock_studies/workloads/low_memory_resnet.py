@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
-from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain, Values
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Operand, Plain, Values
 
 RELU_DEGREE = 59
 CHANNELS = 16
@@ -68,7 +67,7 @@ class LowMemoryResnet:
         number = self.made
         return self._plain(lambda: self.mask(number, period, bound))
 
-    def _times(self, a: Ciphertext, b: Plain) -> Ciphertext:
+    def _times(self, a: Ciphertext, b: Operand) -> Ciphertext:
         return self.ev.rescale(self.ev.mult(a, b))
 
     def _refreshed(self, x: Ciphertext, slots: int) -> Ciphertext:
