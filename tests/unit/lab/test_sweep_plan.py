@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import UnitError, UnknownName, UsageError
-from penstock.lab.sweeps.plan import CHUNK_POINTS, SIMGRID_POINTS, plan
+from penstock.lab.sweeps.plan import CHUNK_POINTS, SIMGRID_POINTS, _machine_text, plan
 from penstock.lab.sweeps.points import Plan
 from penstock.lab.sweeps.spec import load_sweep, parse_sweep
+from penstock.scheme.machines import load_machine
 from penstock.scheme.play.caches import ForcedHitRatio, Lru
 
 HEAD = 'workload = "logistic-regression"\nmachine = "sharp"\nparams = "sharp"\n'
@@ -434,3 +435,8 @@ def test_programs_that_run_together_are_another_program() -> None:
     # A size that the other has not is a combination that cannot be.
     with pytest.raises(UsageError, match="no point to play"):
         points('size = "helr"\nwith = "inner-product"')
+
+
+def test_ids_of_stored_points_rest_on_names_of_classes_that_stay() -> None:
+    text = _machine_text(load_machine("sharp"))
+    assert text.startswith("Machine(") and "inside=<Inside." in text and "kind=<Evidence." in text

@@ -188,11 +188,11 @@ def asks_of(
     words: Row = {"program": program, "params": home.params, "size": size, "seed": seed}
     if asked.crowd is None:
         for answer in answers(question, home.machine, home.trace, home.beside, simgrid):
-            yield Asks(asked=asked, answer=answer, trace=home.trace, beside=home.beside, **words)
+            yield Asks(asked=asked, answer=answer, **words)
         return
     for count, answer in answers_among(question, home.machine, home.trace, asked.crowd):
         others = _beside(asked, program or "the program", count - 1)
-        yield Asks(asked=others, answer=answer, trace=home.trace, beside=[home.trace] * (count - 1), **words)
+        yield Asks(asked=others, answer=answer, **words)
 
 
 def _beside(asked: WordedQuestion, program: str, count: int) -> WordedQuestion:

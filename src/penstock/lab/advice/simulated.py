@@ -111,8 +111,6 @@ class Asks:
 
     asked: WordedQuestion
     answer: OnMachine
-    trace: Trace
-    beside: Sequence[Trace] = ()
     program: str | None = None
     params: object = None
     """Set of the program: a name, a file, a value, or `None`."""
@@ -131,7 +129,7 @@ def advise(asked: Sequence[Asks], index: int | None = None) -> Advice:
         raise UsageError(f"row {index}: there are rows 0 to {len(rows) - 1}")
     asks, i = rows[index] if index is not None else max(rows, key=lambda at: _figure(at[0].answer.rows[at[1]])[1])
     question = replace(asks.asked.question, machines=(asks.answer.machine,))
-    plays = Plays(trace=asks.trace, beside=asks.beside)
+    plays = Plays(trace=asks.answer.trace, beside=asks.answer.beside)
     plays.keep(question, asks.answer.ready)
     return advise_setting(_setting(asks, words_of_points(asks.asked, question)[i]), plays)
 

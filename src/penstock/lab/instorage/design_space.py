@@ -30,7 +30,7 @@ KEPT = (
 
 def default_axes(drives: Sequence[DriveRates]) -> Axes:
     """Around FHEIns: 5,760 designs of each drive."""
-    pcie = max(each.pcie_bytes_per_s for each in drives)
+    pcie = max(drive.pcie_bytes_per_s for drive in drives)
     return Axes(
         drives=tuple(drives),
         channels_per_accelerator=GROUPS,
@@ -64,7 +64,7 @@ def own_designs(
     space: DesignSpace, drives: Sequence[DriveRates], accelerator: UnitAccelerator, chosen: Mask
 ) -> list[Own]:
     """The accelerator as published in each drive, where the space has that point."""
-    columns, found = space.columns, []
+    columns, designs = space.columns, []
     for drive in drives:
         at = (
             (columns["drive"] == drive.name)
@@ -76,8 +76,8 @@ def own_designs(
             & np.isclose(columns["pcie_bytes_per_s"], drive.pcie_bytes_per_s, rtol=1e-9)
         )
         for number in np.flatnonzero(at)[:1]:
-            found.append(_own(space, drive, int(number), chosen))
-    return found
+            designs.append(_own(space, drive, int(number), chosen))
+    return designs
 
 
 def _own(space: DesignSpace, drive: DriveRates, number: int, chosen: Mask) -> Own:

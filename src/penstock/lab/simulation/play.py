@@ -156,8 +156,11 @@ def play(ready: Ready, points: Sequence[Point], simgrid: SimGrid | None = None) 
 
 
 class OnMachine(NamedTuple):
-    """The points of a question on one machine."""
+    """The points of a question about a program on one machine."""
 
+    trace: Trace
+    beside: Sequence[Trace]
+    """Programs that run at the same time."""
     machine: Machine
     ready: Ready
     points: list[Point]
@@ -179,7 +182,8 @@ def answers(
         ready = ready_for(question, trace, machine, key_form, beside)
         rows, warnings = play(ready, points, simgrid)
         shown = columns(rows, of_clusters=question.on_clusters)
-        yield OnMachine(machine, ready, points, shown, list(dict.fromkeys((*ready.priced.warnings, *warnings))))
+        notes = list(dict.fromkeys((*ready.priced.warnings, *warnings)))
+        yield OnMachine(trace, beside, machine, ready, points, shown, notes)
 
 
 def answers_among(question: Question, machine: Machine, trace: Trace, crowd: Crowd) -> list[tuple[int, OnMachine]]:
@@ -212,7 +216,9 @@ def answers_among(question: Question, machine: Machine, trace: Trace, crowd: Cro
             shown = columns(rows, of_clusters=False)
             shown = [{**few, **{name: row[name] for name in names}} for few, row in zip(shown, rows, strict=True)]
             notes = list(dict.fromkeys((*priced.warnings, *warnings)))
-            crowd_answers.append((count, OnMachine(machine, priced if count == 1 else ready, points, shown, notes)))
+            played = priced if count == 1 else ready
+            others = [trace] * (count - 1)
+            crowd_answers.append((count, OnMachine(trace, others, machine, played, points, shown, notes)))
             if crowd.is_limited and all(crowd.exceeded(row) for row in rows):
                 break
     return crowd_answers

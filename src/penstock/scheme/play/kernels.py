@@ -78,7 +78,7 @@ class LimbKernel(NamedTuple):
     """Seconds of each limb on its unit; likewise in the scratchpad and the register file."""
     memory_s: float = 0.0
     registers_s: float = 0.0
-    each: Sequence[int] = ()
+    limbwise: Sequence[int] = ()
     """Kernels whose limbs of the same number it reads."""
     whole: Sequence[int] = ()
     """Kernels that it reads as a whole."""
@@ -195,7 +195,7 @@ def kernels_of(
             limb_sources += [] if loaded is None else [loaded]
         if kernel.name is KernelName.CONVERSION and resources.exchanged:
             sources = tuple(limb + special for i in kernel.whole for limb in graph.kernels[i].limbs)
-            whole = [_exchange(kernels, sources, graph, resources, each=whole)]
+            whole = [_exchange(kernels, sources, graph, resources, limbwise=whole)]
         unit = _unit(kernel, shape, machine)
         seconds = memory = registers = 0.0
         if limbs:
@@ -214,7 +214,7 @@ def kernels_of(
         )
         # A conversion from one prime in the loop of a transform is done where its limb lies.
         if kernel.work.base_conversions and resources.exchanged:
-            made = _exchange(kernels, limbs, graph, resources, each=[made])
+            made = _exchange(kernels, limbs, graph, resources, limbwise=[made])
         at.append(made)
     return kernels
 
@@ -311,10 +311,10 @@ def _loads(
 
 
 def _exchange(
-    kernels: ShapeKernels, limbs: Sequence[int], graph: OperationGraph, resources: Resources, *, each: Sequence[int]
+    kernels: ShapeKernels, limbs: Sequence[int], graph: OperationGraph, resources: Resources, *, limbwise: Sequence[int]
 ) -> int:
     seconds = graph.limb_bytes * resources.exchanged * resources.each_s[NETWORK]
-    return kernels.add(LimbKernel("exchange", resources.index(NETWORK), tuple(limbs), seconds, each=each))
+    return kernels.add(LimbKernel("exchange", resources.index(NETWORK), tuple(limbs), seconds, limbwise=limbwise))
 
 
 def _check_room(shape: Shape, graph: OperationGraph, params: CkksParameters, machine: Machine) -> None:

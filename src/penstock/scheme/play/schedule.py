@@ -234,7 +234,7 @@ def engine_kernels(shapes: Sequence[ShapeKernels]) -> Row:
         arrays[name] = _real(getattr(kernel, name) for kernel in every)
     for name, lists in (
         ("limb", [kernel.limbs for kernel in every]),
-        ("each", [kernel.each for kernel in every]),
+        ("each", [kernel.limbwise for kernel in every]),
         ("whole", [kernel.whole for kernel in every]),
     ):
         arrays[f"{name}_start"] = np.cumsum([0, *map(len, lists)], dtype=np.int64)
