@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.base.system.files import os_errors
-from penstock.base.types import Row
+from penstock.base.types import Rows
 from penstock.errors import PenstockError, UsageError
 from penstock.front.explorer import drives
 from penstock.front.explorer.asked import Asked

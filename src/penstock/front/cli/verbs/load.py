@@ -22,7 +22,7 @@ from penstock.front.cli.service_options import ca_option, service_option
 if TYPE_CHECKING:
     from penstock.base.system.web import Web
     from penstock.service.load.arrivals import Arrival
-    from penstock.service.load.drive import Load
+    from penstock.service.load.drive import ServiceLoad
 
 _GROUPS = ("tenants", "programs")
 """Lists of the report."""

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from penstock.base.types import Row
+from penstock.base.types import Row, Rows
 from penstock.errors import UsageError
 from penstock.front.cli import simulated_tables as tables
 from penstock.front.cli.advice import advice_option, draw_advice, wants_advice

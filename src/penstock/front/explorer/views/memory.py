@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from penstock.base.types import Row
+from penstock.base.types import Row, Rows
 from penstock.base.version import __version__
 from penstock.front.explorer.asked import Asked
 from penstock.front.explorer.columns import short

@@ -27,7 +27,7 @@ from penstock.scheme.machines.figure import Figure
 from penstock.scheme.machines.written import write_machine
 
 if TYPE_CHECKING:
-    from penstock.lab.prediction.experiments.loop import Asked
+    from penstock.lab.prediction.experiments.loop import Goal
     from penstock.lab.prediction.experiments.session import Session
 
 
@@ -130,7 +130,7 @@ def command(
     with progress.stage("reading"):
         measurements = load_all(paths, log=log, **origin)
     kept = None if only is None else parts_of(only)
-    choice = Chosen(threads=counts, only=kept, reading=reading, statistic=statistic, word="--threads")
+    choice = FitChoice(threads=counts, only=kept, reading=reading, statistic=statistic, word="--threads")
     with progress.stage("fitting"):
         tell = partial(_notes, paths, log, measurements, quiet=quiet)
         machine, chosen = fitted(measurements, choice, name or output.stem, log, tell)
@@ -153,7 +153,7 @@ def _measuring(
     target: str | None,
     store: Path | None,
     dry_run: bool,
-) -> tuple[Session, Asked]:
+) -> tuple[Session, Goal]:
     """The measurement of this machine that the options ask for, and when it stops."""
     return session_of(counts, store, reading), asked_of(budget, target)
 
