@@ -36,7 +36,7 @@ def shapes(draw: st.DrawFn) -> ShapeKernels:
             draw(st.integers(0, 9)) / 4,
             draw(st.sampled_from([0.0, 0.0, 0.25, 1.0])),
             draw(st.sampled_from([0.0, 0.0, 0.5, 1.5])),
-            each=draw(before),
+            limbwise=draw(before),
             whole=draw(before),
             flags=draw(st.integers(0, 3)),
         )

@@ -439,4 +439,6 @@ def test_programs_that_run_together_are_another_program() -> None:
 
 def test_ids_of_stored_points_rest_on_names_of_classes_that_stay() -> None:
     text = _machine_text(load_machine("sharp"))
-    assert text.startswith("Machine(") and "inside=<Inside." in text and "kind=<Evidence." in text
+    assert text.startswith("Machine(")
+    assert "inside=<Inside." in text
+    assert "kind=<Evidence." in text
