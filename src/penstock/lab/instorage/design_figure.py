@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.system.drawing import Axis, Figure, Panel, Rule, Series, write_figure
+from penstock.base.system.drawing import Axis, Panel, Picture, Rule, Series, write_figure
 from penstock.base.system.palette import BLUE, GREEN, ORANGE, RED
 from penstock.lab.instorage.design_space import Own
 from penstock.lab.instorage.front import Mask
-from penstock.lab.instorage.space import Space
+from penstock.lab.instorage.space import DesignSpace
 
 
 def draw_space(
-    space: Space, chosen: Mask, front: npt.NDArray[np.int64], own: Sequence[Own], watts: float, path: Path
+    space: DesignSpace, chosen: Mask, front: npt.NDArray[np.int64], own: Sequence[Own], watts: float, path: Path
 ) -> Path:
     """Write one SVG of a design space: a dot for each design, grey where it breaks a budget.
 
@@ -43,4 +43,4 @@ def draw_space(
     y = Axis("time of a query (simulated)", "s", True)
     rules = [Rule("x", watts, f"budget, {watts:g} W", "dot")]
     panel = Panel(series, x, y, f"{len(space):,} designs: {space.query.workload}, {together}", rules=rules)
-    return write_figure(Figure([panel], width=760, height=520), path)
+    return write_figure(Picture([panel], width=760, height=520), path)

@@ -201,7 +201,7 @@ def _scheduled(
     key_form: KeyForm | None,
 ) -> Schedule | None:
     """The kernels of the operations on the machine's units, where it has them scheduled."""
-    if machine.inside is not Inside.SCHEDULE:
+    if machine.inside is not InsideModel.SCHEDULE:
         return None
     from penstock.scheme.play.schedule import schedule_program
 
