@@ -138,11 +138,11 @@ def simulate(
     """
     asked = _asked_of(dict(locals()))
     asks, notes = _answered(asked, program, params, size, seed, listed(beside))
-    result = simulation_of(asked, [answered.found for answered in asks])
+    result = simulation_of(asked, [answered.answer for answered in asks])
     return replace(result, warnings=(*notes, *result.warnings), asks=tuple(asks))
 
 
-def _asked_of(arguments: RowView) -> Asked:
+def _asked_of(arguments: RowView) -> WordedQuestion:
     """The question that arguments ask."""
     given = {
         word.name: _word_of(word, arguments[ARGUMENTS(word.name)])

@@ -80,12 +80,12 @@ class Setting:
         return shlex.join(arguments)
 
 
-def options(name: str, value: bool | str | float | Iterable[object]) -> list[str]:
+def options(name: str, value: object) -> list[str]:
     """A word with its value as arguments; several values as a tuple."""
     option = OPTIONS(name)
     if isinstance(value, bool):
         return [option] if value else []
-    if isinstance(value, str | int | float):
+    if isinstance(value, str) or not isinstance(value, Iterable):
         return [option, str(value)]
     return [text for part in value for text in (option, str(part))]
 
