@@ -71,7 +71,7 @@ def more_cache(words: Row, point: Point, machine: Machine, priced: PricedTrace) 
         sizes = [(text, text) for text in _larger(point.hold.capacity_bytes, most)]
     else:
         own = machine.on_chip_bytes
-        named = f"the machine's own {_b(own)}"
+        named = f"the machine's own {format_bytes(own).split(' (')[0]}"
         sizes = [(ON_CHIP, named)] if own else []
         sizes += [] if own and own >= most else [(text, text) for text in _larger(max(own, most // 4), most)]
     candidates = []
@@ -208,7 +208,3 @@ def _larger(now: int, most: int) -> list[str]:
     if now < most and now * MOST_GROWTH >= most:
         sizes.append(f"{most // MIB} MiB")
     return list(dict.fromkeys(sizes))
-
-
-def _b(value: float) -> str:
-    return format_bytes(value).split(" (")[0]

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from penstock.base.units import format_bytes
 from penstock.errors import MachineError, UsageError
-from penstock.scheme.machines.figure import Figure
 from penstock.scheme.machines.schema import TRANSFORM_MEASURES, Machine, Overlap
 from penstock.scheme.machines.transferred import donor_efficiency
 from penstock.scheme.operations import OpKind
@@ -104,11 +103,6 @@ def special_limbs(params: CkksParameters) -> int:
     return max(params.num_p, AUXILIARY_PRIMES)
 
 
-def efficiency_of(machine: Machine) -> Figure:
-    """The share of its rates that a machine reaches in schedules: its own, or SHARP's as an assumption."""
-    return machine.datapath.efficiency or donor_efficiency()
-
-
 def check_machine(machine: Machine, params: CkksParameters) -> None:
     """Whether kernels can be scheduled on a machine at all.
 
@@ -142,7 +136,7 @@ def check_machine(machine: Machine, params: CkksParameters) -> None:
 def resources_of(machine: Machine, params: CkksParameters, *, loads: bool = False) -> Resources:
     """The units of a machine for schedules; `loads`: its own off-chip memory too."""
     inside, made = machine.datapath, machine.architecture
-    share = efficiency_of(machine).value
+    share = (inside.efficiency or donor_efficiency()).value  # SHARP's as an assumption
     peak = replace(machine, utilisation=None).unit_seconds
     units = [unit for unit in machine.units if unit != "memory"]
     each_s = {unit: peak[unit] / share for unit in units}

@@ -231,7 +231,7 @@ def _energy(result: Result, tier: BackingTier, compute: float | None, messages: 
 
 
 def _warnings(program: ClusterProgram, cluster: Cluster) -> tuple[str, ...]:
-    limbs, special = program.most_limbs, program.params.num_p
+    limbs, special = int(program.shapes.limbs_in.max(initial=0)), program.params.num_p
     # Opposed, P is dealt from the last host down: on hosts that hold no limb of Q, as long as there are such.
     most = limbs + special if cluster.partition == "rplp-opposed" else max(limbs, special)
     if not cluster.partition.startswith("rplp") or not limbs or cluster.hosts <= most:

@@ -14,7 +14,7 @@ from penstock.base.types import Ints
 from penstock.errors import UsageError
 from penstock.lab.simulation.cluster.partitions import AccessClass, Together
 from penstock.scheme.machines.schema import Machine
-from penstock.scheme.operations import SMALL_KINDS, TRAITS, OpKind
+from penstock.scheme.operations import SMALL_KINDS
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.accesses import Accesses
@@ -61,15 +61,6 @@ class ClusterProgram:
     @property
     def num_operations(self) -> int:
         return len(self.shapes.of_row)
-
-    @property
-    def most_limbs(self) -> int:
-        """Limbs of Q of the largest operation."""
-        return int(self.shapes.limbs_in.max(initial=0))
-
-    def priced_shape(self, index: int) -> bool:
-        """Whether a shape has kernel work: composites without an expansion do not."""
-        return not TRAITS[OpKind(self.shapes.distinct[index].kind)].composite
 
     def replicates(self, partition: Together, what: AccessClass) -> bool:
         """Whether every host loads the whole of such an object; of a plaintext also the one limb that others are made

@@ -16,6 +16,7 @@ from penstock.lab.simulation.cluster.program import ClusterProgram
 from penstock.lab.simulation.cluster.simgrid import SimGrid
 from penstock.lab.simulation.cluster.spec import Cluster
 from penstock.scheme.machines.schema import Cost, Machine
+from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.work.kernel_work import KernelWork
 
 _SECONDS: Callable[[Cost], float] = attrgetter("seconds")
@@ -53,10 +54,10 @@ def exchanges(
 
 
 def parts_of(program: ClusterProgram, partition: Together, hosts: int) -> tuple[HostPart | None, ...]:
-    """Each shape on so many hosts, `None` for those without kernel work."""
+    """Each shape on so many hosts, `None` for those without kernel work: composites without an expansion."""
     return tuple(
-        partition.part(shape, program.params, program.key_form, hosts) if program.priced_shape(i) else None
-        for i, shape in enumerate(program.shapes.distinct)
+        None if TRAITS[OpKind(shape.kind)].composite else partition.part(shape, program.params, program.key_form, hosts)
+        for shape in program.shapes.distinct
     )
 
 

@@ -18,15 +18,6 @@ def queue_wait_s(rate_per_s: float, mean_s: float, second_moment_s2: float) -> f
     return rate_per_s * second_moment_s2 / (2 * (1 - load)) if load < 1 else float("inf")
 
 
-def miss_share(users: int, kept: int) -> float:
-    """Share of runs whose keys have to be loaded, of equal users at random, of whom a server keeps so many.
-
-    >>> miss_share(8, 2)
-    0.75
-    """
-    return 1 - min(kept, users) / users
-
-
 def wait_s(stream: Stream, fleet: Fleet, zipf: float) -> float | None:
     """Mean seconds of a run between its arrival and its computing, of Poisson arrivals; `None` without a closed form.
 
@@ -42,7 +33,7 @@ def wait_s(stream: Stream, fleet: Fleet, zipf: float) -> float | None:
     alone = fleet.servers == 1 and fleet.loading is Loading.WAIT and fleet.arrangement is Arrangement.POOLED
     if not alone or zipf or len(sizes) > 1 or len(runs) > 1 or fleet.memory_bytes // max(1, *sizes, 1) != 1:
         return None
-    run_s, miss = runs.pop(), miss_share(len(stream.users), 1)
+    run_s, miss = runs.pop(), 1 - 1 / len(stream.users)
     load_s = fleet.load_s(sizes.pop()) + fleet.switch_s
     mean_s = run_s + miss * load_s
     second = (1 - miss) * run_s**2 + miss * (run_s + load_s) ** 2
