@@ -20,6 +20,7 @@ from penstock.lab.fit.measurements import Measurement
 from penstock.lab.prediction.composites import expanded
 from penstock.lab.prediction.importers import ImportLog, load
 from penstock.lab.prediction.prediction import predict
+from penstock.lab.prediction.validation.baselines import FREE, LogQuadratic, fit_operations
 from penstock.scheme.machines.client import ENCODE, task_work
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.params.ckks import CkksParameters

@@ -10,6 +10,7 @@ from penstock.errors import CapabilityMissing, PenstockError, UsageError
 from penstock.lab.fit.measurements import Measurement
 from penstock.lab.prediction.importers import load, newest_results
 from penstock.lab.prediction.models import Fit, Model, predictable
+from penstock.lab.prediction.validation.compared import models
 from penstock_studies.cryptoracle.counts import MEASURED
 from penstock_studies.cryptoracle.data import PredictedApplication, Priced
 from penstock_studies.cryptoracle.predictions import HERE, error_rows, point_rows

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from penstock.base.runs.folder import RunFolder
+from penstock.base.system.host import available_cores
 from penstock.front.cli.main import main
 from penstock.lab.measure.bench import estimate, timing
-from penstock.lab.measure.bench.spec import default_threads
 from penstock.lab.prediction.experiments import candidates as cost_of_points
 from penstock.lab.prediction.experiments import loop, session
 from penstock.lab.prediction.experiments.candidates import SERIES, Candidates, candidates
@@ -83,7 +83,7 @@ def few(threads: tuple[int, ...], fits: Any, reading: str) -> Candidates:
 def test_a_measurement_of_this_machine_becomes_one_that_predicts_on_one_thread_and_two(
     openfhe: Any, encrypting: None, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if default_threads() == 1:
+    if available_cores() == 1:
         pytest.skip("this process has one core")
     monkeypatch.chdir(tmp_path)
     # A flush of the real one takes a second where the processor has hundreds of MiB.

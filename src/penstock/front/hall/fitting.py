@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.base.system.host import available_cores
 from penstock.base.types import Row, Rows
 from penstock.base.units import parse_percent, parse_seconds
 from penstock.errors import PenstockError, UnknownName, UsageError
@@ -15,12 +16,12 @@ from penstock.front.hall.arguments import names_arguments
 from penstock.front.hall.result import listed
 from penstock.lab.fit.fit import fit_machine as fit_to
 from penstock.lab.fit.measurements import MEDIAN, QUIET, WARM, Measurement, of_reading, statistic_of
-from penstock.lab.measure.bench.spec import GROUPS, default_threads
+from penstock.lab.measure.bench.spec import GROUPS
 from penstock.lab.prediction.composites import expanded
 from penstock.lab.prediction.idle import idle_power as idle_power_of
 from penstock.lab.prediction.importers import ImportLog, load_all, newest_results
 from penstock.lab.prediction.models import PenstockModel, programs
-from penstock.lab.prediction.statistics import AUTO, STATISTICS
+from penstock.lab.prediction.validation.statistics import AUTO, STATISTICS
 from penstock.lab.simulation.names import one_of
 from penstock.program.running.readings import DEFAULT_READING
 from penstock.scheme.machines import Machine

@@ -18,8 +18,8 @@ from penstock.lab.prediction.precision import DRAWS, Precision, ProgramAtSet, me
 from penstock.lab.prediction.prediction import Prediction
 from penstock.lab.prediction.prediction import predict as predicted_by
 from penstock.lab.prediction.shared import Shared, predict_shared
-from penstock.lab.prediction.whatif import Axes, Recorded, Workload
 from penstock.lab.prediction.whatif import Program as Counted
+from penstock.lab.prediction.whatif import Recorded, WhatIfAxes, Workload
 from penstock.lab.prediction.whatif import what_if as rows_of
 from penstock.program.evaluator.flooding import STATISTICAL_BITS
 from penstock.program.evaluator.tally import tally_of
@@ -297,7 +297,7 @@ def precision(
             on_draw(before + done, len(tried) * (draws + measure))
 
         try:
-            given = Given.of(name, params, size_name, seed, own)
+            given = ProgramAtSet.of(name, params, size_name, seed, own)
             # The prediction stays where the measurement fails.
             rows.extend(_precision_rows(given, reading, draws, measure, noise, on_step))
         except PenstockError as error:
@@ -318,7 +318,12 @@ def precision(
 
 
 def _precision_rows(
-    given: Given, reading: str, draws: int, measure: int, noise: Mapping[str, int], on_step: Callable[[int], None]
+    given: ProgramAtSet,
+    reading: str,
+    draws: int,
+    measure: int,
+    noise: Mapping[str, int],
+    on_step: Callable[[int], None],
 ) -> Iterator[Row]:
     """The precision that is predicted at one scale, and the measured one. Args: noise: of a shared result."""
     predicted: Callable[..., Precision | Shared] = predict_shared if noise else predict_precision

@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.base.runs.folder import file_digest
-from penstock.base.system.files import os_errors, remove_leftovers, write_atomic
+from penstock.base.system.files import file_sha256, os_errors, remove_leftovers, write_atomic
 from penstock.base.system.host import installed_version
 from penstock.base.system.outside import content_of, json_of
 from penstock.base.types import Row
@@ -311,7 +310,7 @@ class StoredSet(BenchSet):
     def _make(self, name: str, make: Callable[[Path], None]) -> None:
         path = self.path(name)
         write_atomic(path, make, force=True)
-        self._manifest["files"][name] = {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+        self._manifest["files"][name] = {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
         self._save()
 
     def _damage(self, manifest: Row, name: str) -> str | None:
@@ -321,7 +320,7 @@ class StoredSet(BenchSet):
             return "missing"
         if path.stat().st_size != entry["bytes"]:
             return "size"
-        return None if file_digest(path) == entry["sha256"] else "checksum"
+        return None if file_sha256(path) == entry["sha256"] else "checksum"
 
     def _report(self, what: str, again: str) -> None:
         self._warn(f"stored {what} was damaged or missing; {again} was made again", "check the disk if this comes back")
