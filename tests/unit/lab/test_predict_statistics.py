@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench_rows import folder_of, points_of, rows_of
-from imagined_cpu import ran, sweep, true_seconds
 from penstock.errors import MachineError, UnknownName
 from penstock.front.cli.main import main
 from penstock.lab.fit.measurements import MEDIAN, QUIET, Measurement, quiet_seconds, statistic_of
