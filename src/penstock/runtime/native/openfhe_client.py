@@ -26,7 +26,6 @@ from penstock.program.openfhe.key_pair import (
     client_keys,
     decrypted,
     encrypted_trial,
-    has_client_keys,
     is_close,
     save_client_keys,
 )
@@ -34,6 +33,7 @@ from penstock.program.openfhe.paging import check_folder
 from penstock.program.openfhe.turn import TURN
 from penstock.runtime.keystore import KeyStore
 from penstock.runtime.keystore.export import ROTATIONS, export_openfhe
+from penstock.runtime.keystore.pairs import PAIRS
 from penstock.runtime.native.client import Decrypted, Encrypted
 from penstock.runtime.native.engine import make_context
 from penstock.runtime.native.store import ENCAPSULATION
