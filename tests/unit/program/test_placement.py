@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -13,9 +14,38 @@ from hypothesis import strategies as st
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.circuits.bootstrap import refreshed_levels
 from penstock.program.evaluator.clear import ClearEvaluator
-from penstock.program.evaluator.placement import Chain, placed, start_levels
+from penstock.program.evaluator.placement import Chain, is_covered, start_levels
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.scheme.params import catalogue
+
+
+def placed(blocks: Sequence[int], levels: int, refreshed: int, reserve: int = 0) -> list[bool]:
+    """Before which blocks of a chain the rule bootstraps.
+
+    Args:   blocks: levels that each block takes; levels: of the input; refreshed: of a refreshed ciphertext;
+            reserve: levels that bootstrapping takes of its input.
+    Raises: ParamsError: a block takes more than a refresh gives, or the input has too few levels to be refreshed.
+    >>> placed([2, 4, 4, 6, 2], 2, 8)
+    [False, True, False, True, False]
+    """
+    made = []
+    for index in range(len(blocks)):
+        needed = not is_covered(levels, blocks[index:], reserve)
+        if needed:
+            if levels < reserve:
+                raise ParamsError(
+                    f"bootstrapping takes {reserve} levels of its input and {levels} are left before block {index}: "
+                    "start with more levels"
+                )
+            levels = refreshed
+            if not is_covered(levels, blocks[index:], reserve):
+                raise ParamsError(
+                    f"block {index} takes {blocks[index]} levels and a refreshed ciphertext has {refreshed}: take a "
+                    "set with more levels after bootstrapping, or split the block"
+                )
+        made.append(needed)
+        levels -= blocks[index]
+    return made
 
 
 def is_possible(choice: tuple[bool, ...], blocks: list[int], levels: int, refreshed: int, reserve: int) -> bool:

@@ -26,35 +26,6 @@ def is_covered(levels: int, blocks: Sequence[int], reserve: int) -> bool:
     return levels >= blocks[0] + min(reserve, sum(blocks[1:]))
 
 
-def placed(blocks: Sequence[int], levels: int, refreshed: int, reserve: int = 0) -> list[bool]:
-    """Before which blocks of a chain the rule bootstraps.
-
-    Args:   blocks: levels that each block takes; levels: of the input; refreshed: of a refreshed ciphertext;
-            reserve: levels that bootstrapping takes of its input.
-    Raises: ParamsError: a block takes more than a refresh gives, or the input has too few levels to be refreshed.
-    >>> placed([2, 4, 4, 6, 2], 2, 8)
-    [False, True, False, True, False]
-    """
-    made = []
-    for index in range(len(blocks)):
-        needed = not is_covered(levels, blocks[index:], reserve)
-        if needed:
-            if levels < reserve:
-                raise ParamsError(
-                    f"bootstrapping takes {reserve} levels of its input and {levels} are left before block {index}: "
-                    "start with more levels"
-                )
-            levels = refreshed
-            if not is_covered(levels, blocks[index:], reserve):
-                raise ParamsError(
-                    f"block {index} takes {blocks[index]} levels and a refreshed ciphertext has {refreshed}: take a "
-                    "set with more levels after bootstrapping, or split the block"
-                )
-        made.append(needed)
-        levels -= blocks[index]
-    return made
-
-
 def start_levels(params: CkksParameters, blocks: Sequence[int]) -> int:
     """Initial levels of an input: the chain's, or those after a refresh if the chain has more.
 

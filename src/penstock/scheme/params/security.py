@@ -11,7 +11,6 @@ from dataclasses import dataclass
 LEVELS = (128, 192, 256)
 """Classical security levels, in bits."""
 UNIFORM_TERNARY = "uniform-ternary"
-SPARSE_TERNARY = "sparse-ternary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +65,6 @@ OPENFHE = SecurityTable(
         **{n: GUIDELINES_2024.bounds[n] for n in (2**16, 2**17)},
     },
 )
-
-TABLES = {table.name: table for table in (GUIDELINES_2024, OPENFHE)}
 
 
 def security_level(

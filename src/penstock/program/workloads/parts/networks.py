@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,6 @@ from penstock.base.types import Floats
 from penstock.errors import CapabilityMissing, UsageError
 from penstock.program.workloads import Check
 from penstock.program.workloads.parts.images import MOST_IMAGE_BYTES, bundled_digits, upsample
-
-Activation = Callable[[Floats], Floats]
 
 CLASSES = 10
 COLOURS = 3
