@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from penstock.base.units import format_bytes
 from penstock.errors import UsageError
-from penstock.scheme.machines.figure import Evidence, Figure, stated
+from penstock.scheme.machines.figure import Evidence, Figure, Stated, stated
 from penstock.scheme.machines.schema import Cost, Machine, Overlap, UnitRate
 from penstock.scheme.operations import OpKind, Word
 from penstock.scheme.params.ckks import CkksParameters
@@ -187,7 +187,7 @@ class UnitAccelerator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedScan:
+class PublishedScan(Stated):
     """An accelerator known by one published rate of one kind of query, scaled with the channels of the drive."""
 
     name: str
@@ -203,13 +203,9 @@ class PublishedScan:
         """Rate on a drive with so many channels."""
         return self.scan.value * channels / self.scan_channels.value
 
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its path in the file."""
-        return stated(self, ("scan", "scan_channels"))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayAdders:
+class ArrayAdders(Stated):
     """Additions of ciphertexts in the flash array, as fast as it senses."""
 
     name: str
@@ -227,10 +223,6 @@ class ArrayAdders:
                 f"'{self.name}' only adds, and {what} has {', '.join(beyond)}: use 'fheins', or a program of "
                 "additions alone such as 'string-match'"
             )
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its path in the file."""
-        return stated(self, ("array_share",))
 
 
 InStorage: TypeAlias = UnitAccelerator | PublishedScan | ArrayAdders

@@ -6,13 +6,13 @@ hold, its area, and the rate of its local memory. Any may be missing: missing is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from penstock.base.units import MM2_UNITS, RATE_UNITS
 from penstock.errors import MachineError
 from penstock.scheme.machines import files
-from penstock.scheme.machines.figure import Figure, stated
+from penstock.scheme.machines.figure import Figure, Stated
 from penstock.scheme.machines.records import ArchitectureSpec, FigureSpec
 from penstock.scheme.params.ckks import CkksParameters
 
@@ -30,8 +30,10 @@ WHOLE = ("word", "ring_dim", "clusters", "lanes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Architecture:
+class Architecture(Stated):
     """The make-up of an accelerator, as its paper or datasheet has it."""
+
+    _PATH: ClassVar[str] = "architecture."
 
     word: Figure | None = None
     """Bits of the widest prime that a unit takes."""
@@ -46,10 +48,6 @@ class Architecture:
     """mm2."""
     technology: Figure | None = None
     """nm, as the process is named."""
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its path in the file."""
-        return stated(self, UNITS, "architecture.")
 
     def misfit(self, machine: str, params: CkksParameters) -> str | None:
         """Why machine `machine` could not hold a parameter set, with the remedy; `None` where nothing speaks against.

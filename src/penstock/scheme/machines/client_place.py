@@ -6,13 +6,12 @@ of its client is `penstock.scheme.machines.client`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.base.types import RowView
 from penstock.base.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, WATT_UNITS
-from penstock.scheme.machines.figure import Figure, stated
+from penstock.scheme.machines.figure import Figure, Stated
 from penstock.scheme.machines.files import Shelf, check_name, figure, parse_spec
 from penstock.scheme.machines.records import FigureSpec, RecordSpec
 from penstock.scheme.params.ckks import CkksParameters
@@ -35,7 +34,7 @@ class ClientPlaceSpec(RecordSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSite:
+class ClientSite(Stated):
     """A checked place."""
 
     name: str
@@ -64,10 +63,6 @@ class ClientSite:
     def transfer_s(self, num_bytes: float) -> float:
         """Seconds of one transfer over the line; nothing takes no time."""
         return self.latency.value + num_bytes / self.line.value if num_bytes else 0.0
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its name in the file."""
-        return stated(self, ("encrypt", "decrypt", "power", "line", "latency", "line_energy"))
 
 
 def load_client_place(name_or_path: str | Path = DEFAULT) -> ClientSite:

@@ -13,16 +13,18 @@ Errors are relative to the whole call, so that short operations without transfor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
-from penstock.scheme.machines.figure import Figure, stated
+from penstock.scheme.machines.figure import Figure, Stated
 from penstock.scheme.work.kernel_work import KernelWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColdModel:
+class ColdModel(Stated):
     """What cold caches cost."""
+
+    _PATH: ClassVar[str] = "cold."
 
     call: Figure | None = None
     """Seconds a call of the library, whatever it reads."""
@@ -35,10 +37,6 @@ class ColdModel:
         """Of so many calls of the library, whose operations read so many bytes of operands."""
         of_calls = calls * self.call.value if self.call is not None else 0.0
         return of_calls + (num_bytes / self.operands.value if self.operands is not None else 0.0)
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its path in the machine's file."""
-        return stated(self, ("call", "operands"), "cold.")
 
 
 def operand_bytes(work: KernelWork) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from penstock.scheme.operations import Word
 
@@ -32,6 +33,19 @@ class Figure:
 def stated(part: object, names: Iterable[str], prefix: str = "") -> Iterator[tuple[str, Figure]]:
     """The figures of these fields that are known, each with its path in a file."""
     for name in names:
-        figure: Figure | None = getattr(part, name)
-        if figure is not None:
+        figure = getattr(part, name)
+        if isinstance(figure, Figure):
             yield f"{prefix}{name}", figure
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A part whose figures are fields of its own; some may be missing."""
+
+    __slots__ = ()
+    _PATH: ClassVar[str] = ""
+    """What its fields are under in a file."""
+
+    def figures(self) -> Iterator[tuple[str, Figure]]:
+        """Every value with its path in the file."""
+        return stated(self, (field.name for field in fields(self)), self._PATH)

@@ -8,14 +8,14 @@ source and kind for `bandwidth`, `latency` and, where it is known, `energy`. The
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.base.types import RowView
 from penstock.base.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_rate
 from penstock.errors import UnknownName
-from penstock.scheme.machines.figure import Evidence, Figure, stated
+from penstock.scheme.machines.figure import Evidence, Figure, Stated
 from penstock.scheme.machines.files import Shelf, check_name, figure, parse_spec, told_apart
 from penstock.scheme.machines.records import FigureSpec, RecordSpec
 
@@ -35,7 +35,7 @@ class NetworkSpec(RecordSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class Network(Stated):
     """One link between a host and a switch, or between two hosts; the same in each direction, both at once."""
 
     name: str
@@ -58,10 +58,6 @@ class Network:
     @property
     def energy_j_per_byte(self) -> float | None:
         return self.energy.value if self.energy else None
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its name in the file."""
-        return stated(self, ("bandwidth", "latency", "energy"))
 
 
 def network_names() -> list[str]:

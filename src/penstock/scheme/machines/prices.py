@@ -5,14 +5,13 @@ One TOML file under `data/prices/` is one list. Prices age: a result names its l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from penstock.base.types import RowView
 from penstock.errors import MachineError
-from penstock.scheme.machines.figure import Figure, stated
+from penstock.scheme.machines.figure import Figure, Stated
 from penstock.scheme.machines.files import Shelf, check_name, figure, parse_spec
 from penstock.scheme.machines.records import FigureSpec, RecordSpec
 
@@ -33,7 +32,7 @@ class PriceSpec(RecordSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PriceList:
+class PriceList(Stated):
     """A checked price list, in dollars."""
 
     name: str
@@ -52,10 +51,6 @@ class PriceList:
         """Dollars of one run: rented hosts for its time, and the bytes of its answer."""
         hour = self.gpu_hour if is_gpu else self.accelerator_hour
         return hosts * seconds * hour.value + sent_bytes * self.egress.value
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every price with its name in the file."""
-        return stated(self, ("gpu_hour", "accelerator_hour", "egress", "electricity"))
 
 
 def load_prices(name_or_path: str | Path = DEFAULT) -> PriceList:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
+from typing import ClassVar
 
-from penstock.scheme.machines.figure import Figure, stated
+from penstock.scheme.machines.figure import Figure, Stated, stated
 from penstock.scheme.machines.gpu.launches import KERNELS, TRANSFORMS, Launch, launches_of
 from penstock.scheme.work.kernel_work import KernelWork
 
@@ -30,8 +31,10 @@ NARROW_BITS, NARROW_BYTES, WIDE_BYTES = 32, 4, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roofline:
+class Roofline(Stated):
     """The hardware, and the instructions of a library's kernels on it."""
+
+    _PATH: ClassVar[str] = "gpu.roofline."
 
     multiprocessors: Figure
     integers: Figure
@@ -58,10 +61,6 @@ class Roofline:
     """Coefficients that a thread makes."""
     launch: Figure
     """Seconds between two kernels of a stream."""
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its path in the machine's file."""
-        return stated(self, (field.name for field in fields(self)), "gpu.roofline.")
 
     @property
     def full_points(self) -> float:
