@@ -17,7 +17,7 @@ from penstock.errors import PenstockError, UsageError
 
 TEMPORARY_PREFIX = ".tmp-penstock-"
 """Files with this prefix are unfinished: leftovers of killed processes."""
-_DEAD_FILE = re.compile(re.escape(TEMPORARY_PREFIX) + r"(?:[a-z]+-)?(\d+)-[0-9a-f]+(?:\..*)?")
+_DEAD_FILE = re.compile(re.escape(TEMPORARY_PREFIX) + r"(?:[a-z]+-)?(?P<pid>\d+)-[0-9a-f]+(?:\..*)?")
 """Of an unfinished file: perhaps a word, the number of the process, something random, and the final suffix."""
 
 _REMEDIES: dict[int, tuple[str, str]] = {
@@ -291,23 +291,35 @@ def remove_dead(folder: Path, named: re.Pattern[str] = UNFINISHED) -> list[Path]
     Args:   named: the form of their whole names, with a group `pid`, the number of the process.
     """
     gone = list[Path]()
+    for left in _dead(folder, named):
+        with suppress(OSError), _locked(left, os.O_DIRECTORY, stat.S_ISDIR):
+            _remove_tree(left)
+            gone.append(left)
+    return gone
+
+
+def _dead(folder: Path, named: re.Pattern[str]) -> list[Path]:
+    """What lies in a folder under such a name, of processes that have ended."""
     try:
-        folders = [(left, name) for left in folder.iterdir() if (name := named.fullmatch(left.name))]
+        with os.scandir(folder) as entries:
+            names = [(Path(entry.path), name) for entry in entries if (name := named.fullmatch(entry.name))]
     except OSError:
         return []
-    for left, name in folders:
-        if _is_alive(int(name["pid"])):
-            continue
-        with suppress(OSError):
-            descriptor = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                if os.fstat(descriptor).st_uid == os.geteuid():
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    _remove_tree(left)
-                    gone.append(left)
-            finally:
-                os.close(descriptor)
-    return gone
+    return [left for left, name in names if not _is_alive(int(name["pid"]))]
+
+
+@contextmanager
+def _locked(left: Path, flags: int, is_kind: Callable[[int], bool]) -> Iterator[None]:
+    """Hold the lock of a leftover of this user's. Raises: OSError: it is another's, of another kind, or in use."""
+    descriptor = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | flags)
+    try:
+        state = os.fstat(descriptor)
+        if state.st_uid != os.geteuid() or not is_kind(state.st_mode):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(left))
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _remove_tree(folder: Path, *, ignore_errors: bool = False) -> None:
@@ -326,20 +338,9 @@ def _remove_tree(folder: Path, *, ignore_errors: bool = False) -> None:
 @lru_cache(maxsize=64)
 def remove_dead_files(folder: Path) -> None:
     """Delete the temporary files that killed processes of this user left in `folder`: once, by its absolute path."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            name = _DEAD_FILE.fullmatch(entry.name)
-            if name is None or _is_alive(int(name[1])):
-                continue
-            with suppress(OSError):
-                descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                try:
-                    data = os.fstat(descriptor)
-                    if stat.S_ISREG(data.st_mode) and data.st_uid == os.geteuid():
-                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        Path(entry.path).unlink()
-                finally:
-                    os.close(descriptor)
+    for left in _dead(folder, _DEAD_FILE):
+        with suppress(OSError), _locked(left, os.O_NONBLOCK, stat.S_ISREG):
+            left.unlink()
 
 
 def _is_alive(pid: int) -> bool:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from penstock.base.system.files import UnfinishedFile, os_errors
@@ -28,6 +28,7 @@ from penstock.errors import PenstockError, UsageError
 if TYPE_CHECKING:
     from penstock.base.types import Row, RowView
 
+Came = TypeVar("Came")
 TOKEN_VARIABLE = "PENSTOCK_TOKEN"
 PIECE_BYTES = 4 << 20
 """Of a body that is sent or received in pieces."""
@@ -167,12 +168,7 @@ class Web:
         Args:   body: an object, as JSON. wait_s: how long the service may keep silent on purpose.
         Raises: ServiceRefused, ServiceUnreachable.
         """
-        patience = Patience(self.patience_s)
-        while True:
-            try:
-                return self.once(method, path, body, wait_s=wait_s)
-            except ServiceError as error:
-                patience.pause(error)
+        return self._patiently(lambda: self.once(method, path, body, wait_s=wait_s))
 
     def once(self, method: str, path: str, body: object = None, *, wait_s: float = 0.0) -> ServiceAnswer:
         """One try of a request. `body`: bytes, or an object as JSON. Raises: as `ask`."""
@@ -184,10 +180,13 @@ class Web:
 
         Raises: ServiceError: it is longer than `most_bytes`; as `ask`.
         """
+        return self._patiently(lambda: self._download_once(path, target, most_bytes))
+
+    def _patiently(self, attempt: Callable[[], Came]) -> Came:
         patience = Patience(self.patience_s)
         while True:
             try:
-                return self._download_once(path, target, most_bytes)
+                return attempt()
             except ServiceError as error:
                 patience.pause(error)
 
@@ -273,13 +272,12 @@ class Web:
 
     def _opened(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
-        made: http.client.HTTPConnection
         if self._tls is not None:
-            made = http.client.HTTPSConnection(host, port, timeout=self._timeout_s, context=self._tls)
+            self._connection = http.client.HTTPSConnection(host, port, timeout=self._timeout_s, context=self._tls)
         else:
-            made = http.client.HTTPConnection(host, port, timeout=self._timeout_s)
-        self._connection, self._process = made, os.getpid()
-        return made
+            self._connection = http.client.HTTPConnection(host, port, timeout=self._timeout_s)
+        self._process = os.getpid()
+        return self._connection
 
     def _broken(self, error: Exception) -> ServiceUnreachable:
         self.close()

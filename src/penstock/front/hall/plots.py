@@ -39,7 +39,7 @@ def draw(rows: Sequence[Row], x: str, y: str, by: str | None, apart: Sequence[st
         if isinstance(row.get(y), int | float) and row.get(x) is not None:
             series.setdefault(name, []).append((row[x], float(row[y])))
         else:
-            gone[", ".join(filter(None, (name, _name(row.get(x)))))] = None
+            gone[", ".join(filter(None, (name, format_named("", row.get(x)))))] = None
     paint = [COLOURS[i % len(COLOURS)] for i in range(len(series))]
     if by == "tier":
         paint = [COLOURS[index] for index in tier_colours(series).values()]
@@ -67,10 +67,10 @@ def draw(rows: Sequence[Row], x: str, y: str, by: str | None, apart: Sequence[st
 
 
 def _bars(ax: Axes, series: dict[str, list[tuple[object, float]]], paint: Sequence[str]) -> None:
-    places = list(dict.fromkeys(_name(value) for points in series.values() for value, _ in points))
+    places = list(dict.fromkeys(format_named("", value) for points in series.values() for value, _ in points))
     width = 0.8 / max(1, len(series))
     for i, (name, points) in enumerate(series.items()):
-        at = [places.index(_name(value)) + (i + 0.5) * width - 0.4 for value, _ in points]
+        at = [places.index(format_named("", value)) + (i + 0.5) * width - 0.4 for value, _ in points]
         ax.bar(at, [value for _, value in points], width, label=name, color=paint[i])
     slanted = any(len(place) > SLANTED for place in places) and len(places) > 4
     ax.set_xticks(range(len(places)), places, rotation=30 if slanted else 0, ha="right" if slanted else "center")
@@ -99,7 +99,3 @@ def _not_drawn(y: str, gone: Sequence[str]) -> list[str]:
         return []
     more = [f"{len(gone) - MOST_NAMED} more"] if len(gone) > MOST_NAMED else []
     return [f"not drawn, as no {_axis(y).split(' (')[0]} is known: {'; '.join([*gone[:MOST_NAMED], *more])}"]
-
-
-def _name(value: object) -> str:
-    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

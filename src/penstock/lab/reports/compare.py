@@ -6,7 +6,6 @@ thing are shown unchanged. A section lists their differences, so that a reader k
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from penstock.errors import UsageError
 from penstock.lab.reports import build, plots
 from penstock.lab.reports.budgets import is_budgets
 from penstock.lab.reports.data import ReportData, is_streamed, last_by, load, ordered, provenances, sum_by
-from penstock.lab.reports.facts import ASSUMED, assumed
+from penstock.lab.reports.facts import ASSUMED, assumed, command_of, host_facts
 from penstock.lab.reports.head import legend, main_mode, title, verdict
 from penstock.lab.reports.markup import Content, Heading, badges, columns_of, join, tag
 from penstock.lab.reports.numbers import UNKNOWN, count, free, ratio, seconds, short_size
@@ -291,20 +290,12 @@ def assumptions(runs: Sequence[Compared], page: Plots) -> Section:
 def hosts(runs: Sequence[Compared], page: Plots) -> Section:
     """The place and tools of each run."""
     section = Section("host", "Machines and versions")
-    facts: list[tuple[str, Callable[[ReportData], object]]] = [
-        ("processor", lambda d: d.section("host").get("cpu_model")),
-        ("cores", lambda d: d.section("host").get("cores")),
-        ("memory", lambda d: short_size(d.section("host").get("memory_bytes"))),
-        ("kernel", lambda d: d.section("host").get("kernel")),
-        ("threads", lambda d: d.record.get("threads")), ("seed", lambda d: d.record.get("seed")),
-        ("penstock", lambda d: d.record.get("penstock_version")), ("commit", lambda d: d.record.get("commit")),
-        ("OpenFHE", lambda d: d.record.get("openfhe_version")), ("Python", lambda d: d.record.get("python_version")),
-        ("started (UTC)", lambda d: d.record.get("started")),
-    ]  # fmt: skip
-    rows = []
-    for name, of in facts:
-        values = [of(run.data) for run in runs]
-        rows.append((name, *(UNKNOWN if value is None else str(value) for value in values)))
+    facts = [host_facts(run.data, short_size) for run in runs]
+    rows = [
+        (name, *(UNKNOWN if value is None else str(value) for value in (own[name] for own in facts)))
+        for name in facts[0]
+        if name not in ("architecture", "frequency governor")
+    ]
     return section.table(
         "Machines and versions",
         [Heading("What", TEXT), *(Heading(run.name, PROSE) for run in runs)],
@@ -317,9 +308,6 @@ def commands(runs: Sequence[Compared], page: Plots) -> Section:
     """The command line of each run."""
     section = Section("reproduce", "How to reproduce")
     for run in runs:
-        command = run.data.config.get("command")
-        if isinstance(command, list | tuple):
-            command = shlex.join(map(str, command))
-        shown = str(command) if command else "its command line was not recorded"
+        shown = command_of(run.data) or "its command line was not recorded"
         section.add(join([tag("p", run.name, badges([])), tag("pre", tag("code", shown), tabindex="0")]))
     return section

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.base.types import RowView
 from penstock.lab.reports.data import ReportData
@@ -62,36 +62,38 @@ def parameters(data: ReportData, page: Plots) -> Section:
 def host(data: ReportData, page: Plots) -> Section:
     """The place and tools of the measurements."""
     section = Section("host", "Host and versions")
+    facts = host_facts(data, lambda value: size(value) if value else None)
+    resumed = ", ".join(map(str, data.record.get("resumed") or []))
+    lines = [(name, "unknown" if value is None else str(value)) for name, value in facts.items()]
+    lines += [("resumed", resumed)] if resumed else []
+    return section.table("Host and versions", columns_of("What | ~Value"), lines, provenance=["measured"])
+
+
+def host_facts(data: ReportData, memory: Callable[[float | None], str | None]) -> dict[str, object]:
+    """Where and with what a run was made; `None` where it does not say. Args: memory: writes a number of bytes."""
     record, facts = data.record, data.section("host")
-    rows = [
-        ("processor", facts.get("cpu_model")), ("cores", facts.get("cores")),
-        ("memory", size(facts["memory_bytes"]) if facts.get("memory_bytes") else None),
-        ("kernel", facts.get("kernel")), ("architecture", facts.get("architecture")),
-        ("frequency governor", facts.get("governor")), ("threads", record.get("threads")),
-        ("seed", record.get("seed")), ("penstock", record.get("penstock_version")), ("commit", record.get("commit")),
-        ("OpenFHE", record.get("openfhe_version")), ("Python", record.get("python_version")),
-        ("started (UTC)", record.get("started")), ("resumed", ", ".join(map(str, record.get("resumed") or [])) or None),
-    ]  # fmt: skip
-    return section.table(
-        "Host and versions",
-        columns_of("What | ~Value"),
-        [
-            (name, "unknown" if value is None else str(value))
-            for name, value in rows
-            if value is not None or name != "resumed"
-        ],
-        provenance=["measured"],
-    )
+    return {
+        "processor": facts.get("cpu_model"), "cores": facts.get("cores"), "memory": memory(facts.get("memory_bytes")),
+        "kernel": facts.get("kernel"), "architecture": facts.get("architecture"),
+        "frequency governor": facts.get("governor"), "threads": record.get("threads"), "seed": record.get("seed"),
+        "penstock": record.get("penstock_version"), "commit": record.get("commit"),
+        "OpenFHE": record.get("openfhe_version"), "Python": record.get("python_version"),
+        "started (UTC)": record.get("started"),
+    }  # fmt: skip
+
+
+def command_of(data: ReportData) -> str:
+    """The command line of a run; empty where it was not recorded."""
+    command = data.config.get("command")
+    return shlex.join(map(str, command)) if isinstance(command, list | tuple) else str(command or "")
 
 
 def reproduce(data: ReportData, page: Plots) -> Section:
     """The command line, and what must be the same."""
     section = Section("reproduce", "How to reproduce")
-    command = data.config.get("command")
-    if isinstance(command, list | tuple):
-        command = shlex.join(map(str, command))
+    command = command_of(data)
     if command:
-        section.add(tag("pre", tag("code", str(command)), tabindex="0"))
+        section.add(tag("pre", tag("code", command), tabindex="0"))
     else:
         section.say("The command line of this run was not recorded.")
     section.say(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from penstock.base.units import format_bytes, format_seconds
@@ -103,12 +104,7 @@ def shortened(text: str, most: int) -> str:
 
 def run_lengths(values: list[str]) -> str:
     """`60, 50 × 9` for one 60 and nine times 50."""
-    groups: list[tuple[str, int]] = []
-    for value in values:
-        if groups and groups[-1][0] == value:
-            groups[-1] = (value, groups[-1][1] + 1)
-        else:
-            groups.append((value, 1))
+    groups = [(value, len(list(run))) for value, run in itertools.groupby(values)]
     return ", ".join(value if n == 1 else f"{value} × {n}" for value, n in groups) or UNKNOWN
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from penstock.scheme.operations import OpKind
 from penstock.scheme.traces.schema import (
     OBJECT_CLASSES,
     Trace,
+    place_in,
     text_codes,
 )
 
@@ -123,7 +124,3 @@ class OperationColumns:
 
     def of_origin(self, name: str) -> Bools:
         return np.asarray(self.origins == place_in(name, self.origin_names), dtype=bool)
-
-
-def place_in(name: str | None, names: Sequence[str]) -> int:
-    return names.index(name) if name in names else -1

@@ -9,13 +9,14 @@ import numpy as np
 
 from penstock.scheme.operations import MANY, SINGLE_KEYS, SMALL_KINDS, SMALL_ROTATION, TRAITS, OpKind, rotation_key
 from penstock.scheme.params.ckks import CkksParameters
-from penstock.scheme.traces.columns import Bools, ObjectColumns, OperationColumns, ints_of, place_in
+from penstock.scheme.traces.columns import Bools, ObjectColumns, OperationColumns, ints_of
 from penstock.scheme.traces.schema import (
     OBJECT_CLASSES,
     ORIGIN_CALLED,
     ORIGIN_COMPOSITE,
     ORIGIN_MODELLED,
     Trace,
+    place_in,
     text_codes,
 )
 

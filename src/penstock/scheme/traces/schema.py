@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
@@ -102,7 +103,7 @@ class Trace:
         A composite without an expansion is kept either way. Expanded, operations keep their order.
         """
         origins, origin_names = text_codes(self.operations["origin"])
-        modelled = origins == _code_of(origin_names, ORIGIN_MODELLED)
+        modelled = origins == place_in(ORIGIN_MODELLED, origin_names)
         if composites:
             keep = ~modelled
         else:
@@ -111,7 +112,7 @@ class Trace:
                 scope_names[code][:end] for code in np.unique(scopes[modelled]) for end in _ends(scope_names[code])
             }
             inside = np.asarray([name in expanded for name in scope_names], dtype=bool)
-            composite = origins == _code_of(origin_names, ORIGIN_COMPOSITE)
+            composite = origins == place_in(ORIGIN_COMPOSITE, origin_names)
             keep = ~(composite & inside[scopes]) if len(scope_names) else ~composite
         return replace(self, operations=self.operations.filter(pa.array(keep)))
 
@@ -180,7 +181,8 @@ def text_codes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[str
     return np.asarray(encoded.indices.fill_null(-1)).astype(np.int64), encoded.dictionary.to_pylist()
 
 
-def _code_of(names: list[str], name: str) -> int:
+def place_in(name: str | None, names: Sequence[str]) -> int:
+    """The place of a name; -1: it is not there."""
     return names.index(name) if name in names else -1
 
 
