@@ -92,4 +92,4 @@ def _power(rows: RowsById) -> Picture:
     ]
     x, y = Axis(names=[f"a row is {text}" for text in readings.values()]), Axis("power of the accelerators [W]", "W")
     panel = Panel(series, x, y, rules=[Rule("y", data.BUDGET_W.value, "budget", "dot")])
-    return Figure([panel], "Power of the accelerators, Table II", width=640, height=400)
+    return Picture([panel], "Power of the accelerators, Table II", width=640, height=400)

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from penstock.base.types import Row
 from penstock.base.types import Row
+from penstock.base.types import Row
 from penstock.errors import UsageError, check_known
 from penstock.program.workloads import own, packaged
 from penstock.program.workloads.parts.check import Check as Check
@@ -33,6 +34,14 @@ _BESIDE = ("own", "packaged")
 """Modules of this folder that are not workloads. Parts of workloads are in `parts/`."""
 _FOLDERS = ("", "ranking.")
 """This folder, and folders in it whose files are workloads too."""
+
+
+class Size(Protocol):
+    """The size of a workload; each has fields of its own."""
+
+    @property
+    def params(self) -> str:
+        """The set that it runs on."""
 
 
 class Size(Protocol):
