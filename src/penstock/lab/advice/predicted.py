@@ -12,7 +12,7 @@ from penstock.lab.advice.families import as_secure
 from penstock.lab.advice.remedy import LEAST_GAIN, Advice, Remedy, best, ranked, steps, unknown
 from penstock.lab.advice.simulated import MOST_DIGITS, PASSES
 from penstock.lab.prediction.prediction import Prediction, predict
-from penstock.lab.prediction.whatif import Axes, Program, Workload, what_if
+from penstock.lab.prediction.whatif import Program, WhatIfAxes, Workload, what_if
 from penstock.lab.rewriting import rewrite
 from penstock.program.running.trace import trace_workload
 from penstock.scheme.machines.schema import Machine

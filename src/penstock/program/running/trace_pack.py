@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from penstock.base.runs.folder import file_digest
-from penstock.base.system.files import os_errors, write_atomic
+from penstock.base.system.files import file_sha256, os_errors, write_atomic
 from penstock.base.system.outside import content_of, json_of
 from penstock.base.version import __version__
 from penstock.errors import ParamsError, TraceError, UnknownName
@@ -182,7 +181,7 @@ def _written(folder: Path, file: str, set_name: str, workload: str) -> Packed:
 
 def _digest(path: Path) -> str | None:
     """SHA-256 of a file; `None` if there is none."""
-    return file_digest(path) if path.is_file() else None
+    return file_sha256(path) if path.is_file() else None
 
 
 def _stored(folder: Path) -> Pack:

@@ -21,10 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
+from penstock.base import plugins
+from penstock.base.system import remedy
 from penstock.base.types import Row
-from penstock.base.types import Row
-from penstock.base.types import Row
-from penstock.errors import UsageError, check_known
+from penstock.errors import CapabilityMissing, UsageError, check_known
 from penstock.program.workloads import own, packaged
 from penstock.program.workloads.parts.check import Check as Check
 from penstock.scheme.params.ckks import CkksParameters
@@ -34,22 +34,8 @@ _BESIDE = ("own", "packaged")
 """Modules of this folder that are not workloads. Parts of workloads are in `parts/`."""
 _FOLDERS = ("", "ranking.")
 """This folder, and folders in it whose files are workloads too."""
-
-
-class Size(Protocol):
-    """The size of a workload; each has fields of its own."""
-
-    @property
-    def params(self) -> str:
-        """The set that it runs on."""
-
-
-class Size(Protocol):
-    """The size of a workload; each has fields of its own."""
-
-    @property
-    def params(self) -> str:
-        """The set that it runs on."""
+_OF_STUDIES = "cryptoracle-"
+"""The names of the workloads of penstock-studies begin so."""
 
 
 class Size(Protocol):
@@ -66,11 +52,16 @@ def _shipped() -> dict[str, str]:
     modules = {}
     for folder in _FOLDERS:
         places = [str(Path(path) / folder.rstrip(".")) for path in __path__]
-        files = (
-            module.name for module in pkgutil.iter_modules(places) if not module.ispkg and module.name not in _BESIDE
-        )
+        files = (file.name for file in pkgutil.iter_modules(places) if not file.ispkg and file.name not in _BESIDE)
         modules.update({file.replace("_", "-"): f"{__name__}.{folder}{file}" for file in files})
-    return dict(sorted(modules.items()))
+    return modules
+
+
+@lru_cache(maxsize=1)
+def _modules() -> dict[str, str]:
+    """Name -> module of all that are installed."""
+    added = {name: point.value for name, point in plugins.registered(plugins.WORKLOADS).items()}
+    return dict(sorted({**added, **_shipped()}.items()))
 
 
 class ProgramKind(str, Enum):

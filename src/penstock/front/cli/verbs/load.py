@@ -109,7 +109,7 @@ def command(
     emit(result, output_format, table=lambda console: _draw(console, result))
 
 
-def _played(load: Load, arrivals: Sequence[Arrival], quiet: bool) -> float:
+def _played(load: ServiceLoad, arrivals: Sequence[Arrival], quiet: bool) -> float:
     """Send the jobs at their times. Returns the seconds from the first to the end of the last."""
     try:
         with Progress(quiet=quiet).stage("inputs") as stage:

@@ -137,7 +137,7 @@ def _schedules(answers: Sequence[OnMachine]) -> dict[str, Scheduled]:
     }
 
 
-def _drawing(asked: Asked, answers: Sequence[OnMachine], rows: Sequence[Row]) -> Callable[[Console], None]:
+def _drawing(asked: WordedQuestion, answers: Sequence[OnMachine], rows: Sequence[Row]) -> Callable[[Console], None]:
     """The table of the question's kind."""
     if asked.crowd is not None:
         return partial(tables.draw_crowd, rows=rows, crowd=asked.crowd)

@@ -23,7 +23,7 @@ import pyarrow as pa
 from penstock.base.runs.folder import RunFolder
 from penstock.base.runs.tables import signed
 from penstock.base.system.files import os_errors, remove_leftovers
-from penstock.base.types import Row, Rows
+from penstock.base.system.tables import parquet
 from penstock.base.types import Row, Rows
 from penstock.base.units import format_bytes
 from penstock.errors import CheckFailed, PenstockError

@@ -16,8 +16,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.runs.folder import file_digest
-from penstock.base.system.files import FileError
+from penstock.base.system.files import FileError, file_sha256
 from penstock.program.openfhe.recorder.decrypted import is_decrypted, marked, replace_functions, unmarked
 from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.observed import OBSERVED
@@ -225,6 +224,6 @@ def _digest(content: str | bytes) -> str:
 def _file_digest(path: str) -> str:
     """Of a file's content; of nothing where it cannot be read, which the library says itself."""
     try:
-        return file_digest(Path(path))
+        return file_sha256(Path(path))
     except FileError:
         return ""

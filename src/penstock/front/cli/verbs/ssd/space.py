@@ -171,7 +171,9 @@ def _check_files(options: Values) -> None:
             check_target(path, force=options["force"])
 
 
-def _draw(console: Console, space: DesignSpace, rows: Sequence[Row], num_within: int, budgets: Sequence[Budget]) -> None:
+def _draw(
+    console: Console, space: DesignSpace, rows: Sequence[Row], num_within: int, budgets: Sequence[Budget]
+) -> None:
     columns = "drive | >accelerators | >lanes | >scratchpad=scratchpad_bytes | >DRAM=dram | >PCIe=pcie_bytes_per_s "
     columns += "| >area=area_mm2:{:.4g} mm2 | >power=watts:{:.4g} W | >a query=query_s | >speedup=speedup:{:.3g}x "
     columns += "| bottleneck | area, power=area_and_power"
