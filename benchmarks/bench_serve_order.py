@@ -12,15 +12,15 @@ import numpy as np
 
 from drawn_jobs import clairvoyant_s, draw
 from penstock.service.work.order import Order, OrderRule
-from penstock.service.work.simulated import JobArrival, PlayedQueue, ProgramKind, play
+from penstock.service.work.simulated import JobArrival, PlayedQueue, ProgramCost, play
 
 MB = 10**6
 TENANTS, TENANT_BYTES = 100, 200 * MB
 BUDGET_BYTES = 4000 * MB
 KINDS = {
-    "small": ProgramKind(compute_s=0.030, key_bytes={f"k{number}": 10 * MB for number in range(6)}),
-    "middle": ProgramKind(compute_s=0.050, key_bytes={f"k{number}": 10 * MB for number in range(4, 14)}),
-    "large": ProgramKind(compute_s=0.080, key_bytes={f"k{number}": 10 * MB for number in range(20)}),
+    "small": ProgramCost(compute_s=0.030, key_bytes={f"k{number}": 10 * MB for number in range(6)}),
+    "middle": ProgramCost(compute_s=0.050, key_bytes={f"k{number}": 10 * MB for number in range(4, 14)}),
+    "large": ProgramCost(compute_s=0.080, key_bytes={f"k{number}": 10 * MB for number in range(20)}),
 }
 """Keys of a job: 60, 100 and 200 MB, of which the programs of one tenant share some."""
 

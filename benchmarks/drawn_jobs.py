@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from penstock.service.work.order import OrderRule
-from penstock.service.work.simulated import JobArrival, ProgramKind
+from penstock.service.work.simulated import JobArrival, ProgramCost
 
 
-def clairvoyant_s(arrivals: Sequence[JobArrival], kinds: Mapping[str, ProgramKind], rule: OrderRule) -> float:
+def clairvoyant_s(arrivals: Sequence[JobArrival], kinds: Mapping[str, ProgramCost], rule: OrderRule) -> float:
     """A bound on any order of a backlog: all computing, or each key read once, whichever takes longer."""
     compute_s = sum(kinds[each.kind].compute_s for each in arrivals)
     keys = {(each.tenant, key): size for each in arrivals for key, size in kinds[each.kind].key_bytes.items()}

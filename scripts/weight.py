@@ -52,10 +52,10 @@ def rust_lines(path: Path) -> int:
 
 
 def vague_names(folder: Path) -> Counter[str]:
-    """How often each of `VAGUE` is a name below a folder."""
+    """How often each of `VAGUE` is a name in a file, or below a folder."""
     return Counter(
         token.string
-        for path in sorted(folder.rglob("*.py"))
+        for path in ([folder] if folder.is_file() else sorted(folder.rglob("*.py")))
         for token in _tokens(path)
         if token.type == tokenize.NAME and token.string in VAGUE
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import ForcedHitRatio, Lru, NoCache
-from penstock.scheme.play.hierarchy import Pace, Prefetch, Rates, Result, play_many, replay
+from penstock.scheme.play.hierarchy import Pace, PlayedPoint, Prefetch, Rates, play_many, replay
 from twins.laws import play, play_one
 
 EXACT = 1e-12
@@ -48,7 +48,7 @@ def test_the_study_s_resnet20_slowdowns_follow_from_its_bytes_a_second(bandwidth
 
 def uniform(
     n: int, compute_s: float, io_s: float, *, mode: str, depth: int = 1, decode_s: float = 0.0, latency_s: float = 0.0
-) -> Result:
+) -> PlayedPoint:
     """n equal operations; the transfer time is made of bytes alone unless there is a latency."""
     size = 1_000_000
     kept = replay(Accesses.one_each(range(n), [size] * n), NoCache())

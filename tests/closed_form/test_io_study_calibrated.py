@@ -15,13 +15,13 @@ from penstock_studies.io_study.calibrated import (
     mean_gpu_speedup,
     printed_mean,
 )
-from penstock_studies.io_study.data import Printed
+from penstock_studies.io_study.data import PrintedNumber
 
 CLOSE = 0.01
 RESNET20 = ("resnet20", "pcie5", "ethernet-400")
 
 
-def _single() -> Iterator[tuple[str, Printed, float]]:
+def _single() -> Iterator[tuple[str, PrintedNumber, float]]:
     for application, slowdowns in data.SHARP_SLOWDOWN.items():
         for tier, printed in slowdowns.items():
             yield f"{application}.{tier}", printed, SHARP.slowdown(application, tier)
@@ -34,7 +34,7 @@ def _single() -> Iterator[tuple[str, Printed, float]]:
         yield f"hits.{tier}", printed, SHARP.mean_hit_ratio(tier)
 
 
-def _clusters() -> Iterator[tuple[str, Printed, float]]:
+def _clusters() -> Iterator[tuple[str, PrintedNumber, float]]:
     for network, speedups in data.SHARP_SPEEDUP.items():
         for tier, printed in speedups.items():
             yield f"sharp.{network}.{tier}", printed, SHARP.mean_speedup(tier, network)
@@ -50,7 +50,7 @@ ALL = [*_single(), *_clusters()]
 
 
 @pytest.mark.parametrize(("printed", "got"), [each[1:] for each in ALL], ids=[each[0] for each in ALL])
-def test_each_printed_number_follows(printed: Printed, got: float) -> None:
+def test_each_printed_number_follows(printed: PrintedNumber, got: float) -> None:
     error = got / printed.value - 1
     assert abs(error) <= CLOSE or printed.agrees(got), f"{printed.text}: got {got:.5g} ({error:+.2%})"
 
@@ -93,14 +93,14 @@ def test_the_mean_is_of_what_is_printed() -> None:
 @pytest.mark.parametrize(
     ("printed", "other", "agrees"),
     [
-        (Printed("4.0"), 4.0425, True),
-        (Printed("4.0"), 4.06, False),
-        (Printed("0.3", percent=True), 0.00283, True),
-        (Printed("6.08", inverse=True), 1 / 6.084, True),
-        (Printed("6.08", inverse=True), 1 / 6.01, False),
-        (Printed("22"), 22.4, True),
+        (PrintedNumber("4.0"), 4.0425, True),
+        (PrintedNumber("4.0"), 4.06, False),
+        (PrintedNumber("0.3", percent=True), 0.00283, True),
+        (PrintedNumber("6.08", inverse=True), 1 / 6.084, True),
+        (PrintedNumber("6.08", inverse=True), 1 / 6.01, False),
+        (PrintedNumber("22"), 22.4, True),
     ],
 )
-def test_digits_say_how_exactly_a_number_is_known(printed: Printed, other: float, agrees: bool) -> None:
+def test_digits_say_how_exactly_a_number_is_known(printed: PrintedNumber, other: float, agrees: bool) -> None:
     assert printed.agrees(other) is agrees
     assert printed.agrees(printed.value)

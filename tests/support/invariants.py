@@ -31,7 +31,7 @@ from penstock.lab.simulation.servers.stream import Stream
 from penstock.scheme.machines.drives import Drive
 from penstock.scheme.machines.networks import Network
 from penstock.scheme.play.caches import SizedCache
-from penstock.scheme.play.hierarchy import BackingTier, Replay, Result
+from penstock.scheme.play.hierarchy import BackingTier, PlayedPoint, Replay
 from penstock.scheme.play.schedule import Placed, Schedule
 
 ROUNDING = 1e-9
@@ -154,7 +154,7 @@ def of_replay(got: Replay, needs: Mapping[int, int]) -> Broken:
         yield from _same("loads of accesses", int(got.access_miss_bytes.sum()), got.miss_bytes)
 
 
-def of_timeline(got: Result, mode: str, tier: BackingTier, decode_bytes_per_s: float | None) -> Broken:
+def of_timeline(got: PlayedPoint, mode: str, tier: BackingTier, decode_bytes_per_s: float | None) -> Broken:
     """A program through one cache over one tier."""
     for what, busy in (("compute", got.compute_s), ("channel", got.io_s), ("decoding", got.decode_s)):
         yield from _most(f"{mode}: busy time of {what}", busy, got.total_s)
@@ -208,7 +208,7 @@ def of_levels(got: LevelsReplay, sizes: Sequence[int]) -> Broken:
             yield from _most(f"written over {name} and not above", load.written_bytes, loads[i - 1].written_bytes)
 
 
-def of_levels_time(got: Result, loaded: LevelsReplay, mode: str) -> Broken:
+def of_levels_time(got: PlayedPoint, loaded: LevelsReplay, mode: str) -> Broken:
     """The time of this."""
     for stage in got.stages:
         yield from _most(f"{mode}: busy time of {stage.name}", stage.busy_s, got.total_s)
@@ -229,7 +229,7 @@ def of_levels_time(got: Result, loaded: LevelsReplay, mode: str) -> Broken:
             yield from _same(f"bytes decoded from {level.name}", load.channel_bytes, decoded)
 
 
-def of_result(got: Result, mode: str, tier: BackingTier | None = None) -> Broken:
+def of_result(got: PlayedPoint, mode: str, tier: BackingTier | None = None) -> Broken:
     """A point that `simulate` shows; with levels or tenants as far as it has them."""
     levels = got.levels or ()
     channels = max(1, len(levels))
@@ -283,7 +283,9 @@ def of_flows(topology: Topology, network: Network, pattern: Pattern, seconds: An
             yield f"link {link} carries {carried[link]} B in round {i} of {taken} s"
 
 
-def of_cluster(got: Result, cluster: Cluster, mode: str, tier: BackingTier, single: Result | None = None) -> Broken:
+def of_cluster(
+    got: PlayedPoint, cluster: Cluster, mode: str, tier: BackingTier, single: PlayedPoint | None = None
+) -> Broken:
     """A program on several hosts. `single`: on one; without a cache of a size, of which more hosts have more."""
     yield from of_result(got, mode, tier)
     if single is not None:

@@ -22,7 +22,7 @@ from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Cache
-from penstock.scheme.play.hierarchy import BackingTier, Mode, Pace, Prefetch, Replay, Result, play_many, replay
+from penstock.scheme.play.hierarchy import BackingTier, Mode, Pace, PlayedPoint, Prefetch, Replay, play_many, replay
 from penstock.scheme.play.price import price_trace
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.work.shapes import Shape
@@ -129,7 +129,7 @@ def play_cluster(
     decode_bytes_per_s: float | None = None,
     prefetch_depth: int = 1,
     simgrid: SimGrid | None = None,
-) -> Result:
+) -> PlayedPoint:
     """Play a trace on one cluster over one tier.
 
     Args:   trace: or what `prepare` made of it, with this machine; cache: of each host; simgrid: lets SimGrid play the
@@ -195,7 +195,7 @@ def play(
     prefetch_depth: int | None = 1,
     prefetch_buffer_bytes: int | None = None,
     timeline: bool = False,
-) -> Result:
+) -> PlayedPoint:
     """Plays a program through a cache and a tier.
 
     Args:   compute_s: (n,) seconds that each operation computes; timeline: also give the stages of all operations.
@@ -223,7 +223,7 @@ def play_one(
     prefetch_depth: int | None = 1,
     prefetch_buffer_bytes: int | None = None,
     timeline: bool = False,
-) -> Result:
+) -> PlayedPoint:
     """Plays loads at one pace; arguments as of `play`."""
     ahead = Prefetch(prefetch_depth, prefetch_buffer_bytes)
     pace = Pace(tier=tier, mode=mode, decode_bytes_per_s=decode_bytes_per_s, prefetch=ahead)

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.base.units import BYTE_UNITS
-from penstock_studies.io_study.data import Printed
+from penstock_studies.io_study.data import PrintedNumber
 
 DRIVES = ("ssd-s", "ssd-l")
 PIR_PARAMS, SSC_PARAMS = "fheins-pir", "fheins-ssc"
 
-PIR_MAX: Mapping[str, Printed] = {"ssd-s": Printed("14.3"), "ssd-l": Printed("24.7")}
+PIR_MAX: Mapping[str, PrintedNumber] = {"ssd-s": PrintedNumber("14.3"), "ssd-l": PrintedNumber("24.7")}
 """Section IV-B1: "up to", over the batch sizes of figure 3."""
-SSC_MAX: Mapping[str, Printed] = {"ssd-s": Printed("1.3"), "ssd-l": Printed("2.7")}
+SSC_MAX: Mapping[str, PrintedNumber] = {"ssd-s": PrintedNumber("1.3"), "ssd-l": PrintedNumber("2.7")}
 """Section IV-B1; the abstract has 2.67 for the larger."""
-SSC_ABSTRACT = Printed("2.67")
-INSPIRE: Mapping[str, Printed] = {"ssd-s": Printed("1.2"), "ssd-l": Printed("2.3")}
+SSC_ABSTRACT = PrintedNumber("2.67")
+INSPIRE: Mapping[str, PrintedNumber] = {"ssd-s": PrintedNumber("1.2"), "ssd-l": PrintedNumber("2.3")}
 """Section IV-B1: "1.2x to 2.3x"; the smaller one is assigned to the smaller drive."""
-ABLATION: Mapping[str, Printed] = {"ssd-s": Printed("2.24"), "ssd-l": Printed("1.60")}
+ABLATION: Mapping[str, PrintedNumber] = {"ssd-s": PrintedNumber("2.24"), "ssd-l": PrintedNumber("1.60")}
 """Section IV-B2: "1.60x to 2.24x", and SSD-L gains less."""
 
 PIR_DATABASE_BYTES = 288 * int(BYTE_UNITS["GiB"])
@@ -41,10 +41,10 @@ SSC_SUMMATION = "bsgs"
 """Sections III-A and IV-A: baby and giant steps; "64 bits batched input queries", read as vectors of 64 elements, of
 which 512 fill the 2^15 slots."""
 
-CAPACITY_TIB: Mapping[str, Printed] = {"ssd-s": Printed("4"), "ssd-l": Printed("16")}
-BUDGET_W = Printed("55")
-COMPUTE_AREA = (Printed("40.9", percent=True), Printed("57.7", percent=True))
-COMPUTE_POWER = (Printed("65.3", percent=True), Printed("66.2", percent=True))
+CAPACITY_TIB: Mapping[str, PrintedNumber] = {"ssd-s": PrintedNumber("4"), "ssd-l": PrintedNumber("16")}
+BUDGET_W = PrintedNumber("55")
+COMPUTE_AREA = (PrintedNumber("40.9", percent=True), PrintedNumber("57.7", percent=True))
+COMPUTE_POWER = (PrintedNumber("65.3", percent=True), PrintedNumber("66.2", percent=True))
 """Section IV-B3: "40.9% (57.7%) of the area and 65.3% (66.2%) of the power"; the paper does not explain the
 brackets."""
 HBM_BYTES = 64 * int(BYTE_UNITS["GB"])

@@ -9,7 +9,7 @@ from penstock.base.system.drawing import Axis, Panel, Picture, Rule, Series, bar
 from penstock.base.system.palette import BLUE, GREEN, ORANGE, PINK, RED, SKY
 from penstock.base.types import RowView
 from penstock_studies.fheins import data
-from penstock_studies.io_study.data import Printed
+from penstock_studies.io_study.data import PrintedNumber
 from penstock_studies.io_study.figures import RowsById, computed, draw_all
 
 DRIVE_NAME = {"ssd-s": "SSD-S", "ssd-l": "SSD-L"}
@@ -38,7 +38,9 @@ def draw(rows: Iterable[RowView], folder: Path) -> list[Path]:
     return draw_all({f"fheins-{name}": make for name, make in figures.items()}, rows, folder)
 
 
-def _speedups(rows: RowsById, query: str, x: Axis, published: Mapping[str, Printed], inspire: str = "") -> list[Panel]:
+def _speedups(
+    rows: RowsById, query: str, x: Axis, published: Mapping[str, PrintedNumber], inspire: str = ""
+) -> list[Panel]:
     """A panel for each drive, with a line for each policy, over the size of a batch."""
     panels = []
     y = Axis("speedup over SHARP behind PCIe 4.0 x4", "x", True)

@@ -15,7 +15,7 @@ from penstock.lab.instorage.traffic import traffic
 from penstock.scheme.work.kernels import Hoisting
 from penstock_studies.fheins import data
 from penstock_studies.fheins.model import FAIR, HEADLINE, POLICIES, FheinsStudy, Policy
-from penstock_studies.io_study.data import Printed
+from penstock_studies.io_study.data import PrintedNumber
 from penstock_studies.io_study.rows import CLOSE
 
 
@@ -27,7 +27,7 @@ def row(
     note: str = "",
     *,
     unit: str = "1",
-    published: Printed | None = None,
+    published: PrintedNumber | None = None,
     calibrated: float | None = None,
     policy: str = HEADLINE.name,
     fitted: bool = False,

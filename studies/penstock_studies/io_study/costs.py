@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from penstock.base.types import Row
 from penstock.scheme.machines.prices import PriceList
-from penstock.scheme.play.hierarchy import Result
+from penstock.scheme.play.hierarchy import PlayedPoint
 from penstock_studies.io_study import data
 from penstock_studies.io_study.model import Study, StudyProgram
 from penstock_studies.io_study.rows import row
@@ -48,7 +48,7 @@ def answer_bytes(program: StudyProgram) -> int:
     return sum(program.params.ciphertext_bytes(limbs) for limbs in program.client_limbs["decrypt"])
 
 
-def _results(study: Study) -> Iterator[tuple[str, StudyProgram, Result, int, str]]:
+def _results(study: Study) -> Iterator[tuple[str, StudyProgram, PlayedPoint, int, str]]:
     """(name of the row, program, its result, hosts, where it ran)."""
     for accelerator in ("sharp", "tensorfhe"):
         for program in study.both(accelerator):

@@ -27,7 +27,7 @@ from penstock.scheme.machines.networks import load_network
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.caches import ForcedHitRatio
-from penstock.scheme.play.hierarchy import Pace, Result
+from penstock.scheme.play.hierarchy import Pace, PlayedPoint
 from penstock.scheme.play.price import PricedTrace, price_trace
 from penstock.scheme.traces.schema import Trace
 from penstock_studies.io_study import data
@@ -149,11 +149,11 @@ class StudyProgram:
         return required_hit_ratio(self.demand, BANDWIDTH[tier], data.IDEAL_SHARE)
 
     @cached_property
-    def _played(self) -> dict[str, dict[tuple[str, str, int], Result]]:
+    def _played(self) -> dict[str, dict[tuple[str, str, int], PlayedPoint]]:
         """Partition -> results, the headline's at every number of hosts, others at the most."""
         return {}
 
-    def result(self, tier: str, network: str, hosts: int, partition: str = PARTITION) -> Result:
+    def result(self, tier: str, network: str, hosts: int, partition: str = PARTITION) -> PlayedPoint:
         """Partitions other than the headline's: at 32 hosts only."""
         if partition not in self._played:
             counts = data.HOST_COUNTS if partition == PARTITION else (data.MOST_HOSTS,)
@@ -175,7 +175,9 @@ class StudyProgram:
         return {part: value / result.total_s for part, value in zip(data.PARTS, values, strict=True)}
 
 
-def play(program: ClusterProgram, host_counts: tuple[int, ...], **options: Any) -> dict[tuple[str, str, int], Result]:
+def play(
+    program: ClusterProgram, host_counts: tuple[int, ...], **options: Any
+) -> dict[tuple[str, str, int], PlayedPoint]:
     """(tier, network, hosts) -> result, in mode `serial` on a star unless `options` of `Cluster` say more."""
     tiers = load_tiers(data.TIERS)
     places = [(network, hosts) for network in data.NETWORKS for hosts in host_counts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.base.types import Row
-from penstock_studies.io_study.data import Printed
+from penstock_studies.io_study.data import PrintedNumber
 
 STUDY_POLICY = "study"
 """The headline: mode `serial`, every key read from the tier, as the study has it."""
@@ -19,7 +19,7 @@ def row(
     note: str = "",
     *,
     unit: str = "1",
-    published: Printed | float | None = None,
+    published: PrintedNumber | float | None = None,
     calibrated: float | None = None,
     policy: str = STUDY_POLICY,
     because: str = "",
@@ -32,7 +32,7 @@ def row(
             study the calibrated value follows instead of this one; fitted: the calibrated value is an input of that
             reading, or was fitted to this row, and is not held against it.
     """
-    printed = published if isinstance(published, Printed) else None
+    printed = published if isinstance(published, PrintedNumber) else None
     value = printed.value if printed is not None else published
     assert value is None or isinstance(value, float)
     bound = printed is not None and printed.bound

@@ -362,8 +362,8 @@ EXTENSIONS = {
             "crates/penstock-py/src/program.rs": (
                 Change(
                     '            "cpu" =>',
-                    '            "mine" => py.detach(|| {\n                let mine = runs::Mine(cpu);\n                '
-                    "runs::run(&mine, &program, &supply, options, watch)\n            }),",
+                    '            "mine" => py.detach(|| {\n                let mine = runs::Mine(cpu);\n'
+                    "                runs::run(&mine, &program, &supply, options, watch)\n            }),",
                 ),
             ),
         },

@@ -28,7 +28,7 @@ from penstock.scheme.machines.networks import load_network
 from penstock.scheme.params import catalogue
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Lru, SizedCache
-from penstock.scheme.play.hierarchy import Result, replay
+from penstock.scheme.play.hierarchy import PlayedPoint, replay
 from support import invariants
 from twins.laws import play
 
@@ -144,7 +144,7 @@ def test_a_drawing_that_goes_on_behind_the_end_is_found_out() -> None:
 
 
 def test_a_host_that_is_faster_than_itself_is_found_out() -> None:
-    single = Result(
+    single = PlayedPoint(
         compute_s=1, io_s=0, decode_s=0, total_s=2, io_bytes=0, loaded_bytes=0, hit_ratio=None, energy_j=None
     )
     for hosts, total_s, said in ((1, 2, 0), (1, 1.9, 2), (4, 0.5, 0), (4, 0.4, 1)):

@@ -212,11 +212,11 @@ def test_what_has_expired_goes_and_inputs_of_waiting_jobs_stay(tmp_path):
 
     from penstock.service.http.config import read_config
     from penstock.service.http.logs import Log
-    from penstock.service.http.service import Service
+    from penstock.service.http.service import ServiceFront
     from support.fake_computing import FakeComputing
 
     with (tmp_path / "log").open("w") as log:
-        service = Service(read_config(site.config), Log(log), lambda _, jobs: FakeComputing(jobs, hold=True))
+        service = ServiceFront(read_config(site.config), Log(log), lambda _, jobs: FakeComputing(jobs, hold=True))
         assert service.start() == 1
         service.sweep()
         inputs = {row["sha256"] for row in service.state.blobs("alice", "input")}
@@ -240,11 +240,11 @@ def test_what_has_expired_goes_and_inputs_of_waiting_jobs_stay(tmp_path):
 def test_a_job_is_tried_again_and_fails_with_the_reason(tmp_path):
     from penstock.service.http.config import embedded
     from penstock.service.http.logs import Log
-    from penstock.service.http.service import Service
+    from penstock.service.http.service import ServiceFront
     from penstock.service.http.tokens import Caller as Who
     from support.fake_computing import FakeComputing
 
-    service = Service(embedded(tmp_path / "state"), Log(), lambda _, jobs: FakeComputing(jobs))
+    service = ServiceFront(embedded(tmp_path / "state"), Log(), lambda _, jobs: FakeComputing(jobs))
     who = Who(tenant="a", token="t", scopes=frozenset({"run"}))
     description = {
         "inputs": [{"name": "x"}],

@@ -19,7 +19,7 @@ pytest.importorskip("sqlalchemy")
 from penstock.service.http.config import embedded
 from penstock.service.http.logs import Log
 from penstock.service.http.problems import Problem
-from penstock.service.http.service import Service
+from penstock.service.http.service import ServiceFront
 from penstock.service.http.tokens import Caller
 from penstock.service.work.messages import EXPIRED
 from support.fake_computing import FakeComputing
@@ -31,9 +31,9 @@ GONE = Problem(503, "the server's database does not answer", remedy="come again 
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+def service(tmp_path: Path) -> Iterator[ServiceFront]:
     """A service with a program and an input of the tenant `a`."""
-    found = Service(embedded(tmp_path / "state"), Log(), lambda _, jobs: FakeComputing(jobs))
+    found = ServiceFront(embedded(tmp_path / "state"), Log(), lambda _, jobs: FakeComputing(jobs))
     description = {
         "inputs": [{"name": "x"}],
         "outputs": [{"name": "y"}],
@@ -52,7 +52,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
     found.close()
 
 
-def ends(service: Service, job: str, state: str = "done") -> None:
+def ends(service: ServiceFront, job: str, state: str = "done") -> None:
     eventually(lambda: service.jobs.show("a", job)["state"] == state)
 
 
@@ -150,13 +150,13 @@ def test_results_whose_file_is_gone_are_a_refusal(service):
     assert (refused.value.status, refused.value.kind) == (409, "results-gone")
 
 
-def begun(service: Service, content: bytes) -> str:
+def begun(service: ServiceFront, content: bytes) -> str:
     """An upload that has not begun to arrive."""
     asked = {"kind": "input", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     return str(service.uploads.begin(WHO, asked)["upload"])
 
 
-def received(service: Service, upload: str, content: bytes) -> int:
+def received(service: ServiceFront, upload: str, content: bytes) -> int:
     async def pieces() -> AsyncIterator[bytes]:
         yield content
 

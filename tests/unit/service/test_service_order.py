@@ -18,7 +18,7 @@ from penstock.errors import UsageError
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import AdmissionRefused, Channel, JobFigures, JobSpec, Message, WorkerSettings
 from penstock.service.work.order import Order, OrderRule, Shares, WaitingJob, choose
-from penstock.service.work.simulated import JobArrival, ProgramKind, play
+from penstock.service.work.simulated import JobArrival, ProgramCost, play
 from penstock.service.work.waiting import Queue
 from support.examples import at_most
 
@@ -187,8 +187,8 @@ def test_a_tenant_that_comes_back_has_saved_nothing_up() -> None:
 
 
 KINDS = {
-    "one": ProgramKind(compute_s=0.03, key_bytes={f"k{number}": 10 * MB for number in range(8)}),
-    "two": ProgramKind(compute_s=0.06, key_bytes={f"k{number}": 10 * MB for number in range(4, 20)}),
+    "one": ProgramCost(compute_s=0.03, key_bytes={f"k{number}": 10 * MB for number in range(8)}),
+    "two": ProgramCost(compute_s=0.06, key_bytes={f"k{number}": 10 * MB for number in range(4, 20)}),
 }
 
 

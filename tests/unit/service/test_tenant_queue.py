@@ -16,7 +16,7 @@ from penstock.runtime.scanning.disk import read_disk
 from penstock.scheme.params import catalogue
 from penstock.service.tenants import Tenants, parse_jobs, parse_tenants
 from penstock.service.work.order import Order, OrderRule
-from penstock.service.work.simulated import JobArrival, Key, ProgramKind, Residents, play, time_of
+from penstock.service.work.simulated import JobArrival, Key, ProgramCost, Residents, play, time_of
 
 TENANTS = 'store = "keys"\nbudget = "{budget}"\ntenants = ["alice", "bob"]\n'
 STORED_QUEUE = Path(__file__).parents[3] / "benchmarks" / "data" / "tenants_zipf.toml"
@@ -127,7 +127,7 @@ def uses_of(*keys: str, size: int = 4) -> list[Uses]:
 
 
 def ordered(keys: list[str], budget: int, bound: int, order: Order = Order.LOCALITY) -> list[int]:
-    kinds = {job: ProgramKind(compute_s=1.0, key_bytes=dict.fromkeys(job, 4)) for job in keys}
+    kinds = {job: ProgramCost(compute_s=1.0, key_bytes=dict.fromkeys(job, 4)) for job in keys}
     arrivals = [JobArrival(at_s=0.0, tenant="alice", kind=job) for job in keys]
     return play(
         arrivals, kinds, budget, order=order, known_plan=False, rule=OrderRule(max_overtaken=bound, overdue_every=1)

@@ -25,7 +25,7 @@ from penstock.service.work.messages import WorkerSettings
 from penstock.service.work.order import Order, OrderRule
 from penstock.service.work.pool import MOST_DEATHS, WorkerPool
 from penstock.service.work.record import JobRecord, Record
-from penstock.service.work.simulated import JobArrival, ProgramKind, play, time_of
+from penstock.service.work.simulated import JobArrival, ProgramCost, play, time_of
 
 SIMULATED = ("simulated_s", "simulated_read_bytes", "bound_s", "measured_over_bound")
 """Values of `RanQueue.queue` that a simulation has a part in; the others are settings of the queue, or measured."""
@@ -147,7 +147,7 @@ def all_key_bytes(jobs: Sequence[PreparedJob]) -> int:
 
 def order_of(jobs: Sequence[PreparedJob], scheduling: str, budget_bytes: int, max_overtaken: int) -> list[int]:
     """Places in the queue, in the order in which its jobs run. All of it is known before the first one starts."""
-    kinds = {str(job.program.path): ProgramKind(compute_s=0.0, key_bytes=_most(job.program.needs)) for job in jobs}
+    kinds = {str(job.program.path): ProgramCost(compute_s=0.0, key_bytes=_most(job.program.needs)) for job in jobs}
     arrivals = [JobArrival(at_s=0.0, tenant=job.job.tenant, kind=str(job.program.path)) for job in jobs]
     chosen = Order.FCFS if scheduling == "fifo" else Order.LOCALITY
     # An overdue job is the next one, without exception.

@@ -83,7 +83,7 @@ def interpret(trace: Trace, *, seed: int = 0, undecrypted: Set[int] | None = Non
     uses = program.uses()
     decrypted = {op.operands[0] for op in ops if op.kind is OpKind.DECRYPT}
     results = decrypted or (program.unread if undecrypted is None else undecrypted)
-    clear = _Clear(program, seed)
+    clear = _ClearObjects(program, seed)
     outputs: dict[int, Vector] = {}
     for index, op in enumerate(ops):
         for operand in op.operands:
@@ -115,7 +115,7 @@ def differing_results(left: Trace, right: Trace) -> list[int]:
     return sorted((a.keys() ^ b.keys()) | {key for key in a.keys() & b.keys() if not a[key].equals(b[key])})
 
 
-class _Clear:
+class _ClearObjects:
     """Values of objects while a program runs."""
 
     def __init__(self, program: Program, seed: int) -> None:

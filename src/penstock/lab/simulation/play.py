@@ -26,7 +26,7 @@ from penstock.lab.simulation.question import SIMGRID, Point, Question
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, NoCache
-from penstock.scheme.play.hierarchy import BackingTier, Mode, Result, play_many, replay, tier_name
+from penstock.scheme.play.hierarchy import BackingTier, Mode, PlayedPoint, play_many, replay, tier_name
 from penstock.scheme.play.price import ACCESS_CLASSES, PricedTrace, price_trace
 from penstock.scheme.play.rows import CROWD_COLUMNS, FORCED_POLICY, LEVEL_NAMES, columns
 from penstock.scheme.traces.schema import Trace
@@ -67,7 +67,7 @@ def groups(points: Iterable[Point]) -> list[list[Point]]:
     return list(grouped.values())
 
 
-def play_group(ready: Ready, group: Sequence[Point], simgrid: SimGrid | None = None) -> list[Result]:
+def play_group(ready: Ready, group: Sequence[Point], simgrid: SimGrid | None = None) -> list[PlayedPoint]:
     """The results of one of `groups`, in its order.
 
     Args:   simgrid: plays the messages of points of its engine.
@@ -101,9 +101,9 @@ def play_group(ready: Ready, group: Sequence[Point], simgrid: SimGrid | None = N
     ]
 
 
-def _over_levels(priced: PricedTrace, group: Sequence[Point]) -> list[Result]:
+def _over_levels(priced: PricedTrace, group: Sequence[Point]) -> list[PlayedPoint]:
     """Points of one store, level by level. A cache over one tier is a case of levels too, with the row of a cache."""
-    results, loads = list[Result](), dict[object, LevelsReplay]()
+    results, loads = list[PlayedPoint](), dict[object, LevelsReplay]()
     for point in group:
         one_tier = not isinstance(point.hold, Hierarchy)
         key = (id(point.tier), point.decode_bytes_per_s) if one_tier else None
@@ -134,7 +134,7 @@ def level_loads(priced: PricedTrace, hierarchy: Hierarchy, *, write_back: bool =
     )
 
 
-def _shared(priced: PricedTrace, result: Result, operation_bytes: Ints | Floats) -> Result:
+def _shared(priced: PricedTrace, result: PlayedPoint, operation_bytes: Ints | Floats) -> PlayedPoint:
     """With the end of each program, where several run together."""
     if priced.tenants is None:
         return result
@@ -148,7 +148,7 @@ def play(ready: Ready, points: Sequence[Point], simgrid: SimGrid | None = None) 
 
     Raises: as `play_group`.
     """
-    results: dict[int, Result] = {}
+    results: dict[int, PlayedPoint] = {}
     for group in groups(points):
         results.update(zip(map(id, group), play_group(ready, group, simgrid), strict=True))
     warnings = dict.fromkeys(warning for point in points for warning in results[id(point)].warnings)
@@ -224,7 +224,7 @@ def answers_among(question: Question, machine: Machine, trace: Trace, crowd: Cro
     return crowd_answers
 
 
-def row_of(priced: PricedTrace, point: Point, result: Result) -> Row:
+def row_of(priced: PricedTrace, point: Point, result: PlayedPoint) -> Row:
     """The row of a point, with every column.
 
     Returns: `hit_ratio` is stated, or the share of the bytes that the cache served. `slowdown` is `total_s /
@@ -265,7 +265,7 @@ def row_of(priced: PricedTrace, point: Point, result: Result) -> Row:
     return _bounded(row, priced, point, result)
 
 
-def _bounded(row: Row, priced: PricedTrace, point: Point, result: Result) -> Row:
+def _bounded(row: Row, priced: PricedTrace, point: Point, result: PlayedPoint) -> Row:
     """The row, with bounds in place of what operations without a price make unknown."""
     if not opaque(priced.unpriced):
         return bounded(row, priced.unpriced, _TIMES, _RATIOS)

@@ -26,7 +26,7 @@ from penstock.lab.simulation.question import ENGINES, OWN_ENGINE, Point, Questio
 from penstock.lab.simulation.worded import clusters_of, question_in
 from penstock.lab.simulation.words import KEYS
 from penstock.lab.sweeps.points import Chunk, Plan, SweepPoint, SweptProgram, digest, no_point
-from penstock.lab.sweeps.spec import SweepSpec, Table
+from penstock.lab.sweeps.spec import SweepSpec, SweepTable
 from penstock.program.workloads import identity, is_file
 from penstock.scheme.machines import Machine, Tier
 from penstock.scheme.machines.networks import Network, load_networks
@@ -108,7 +108,7 @@ def _check_names(programs: Iterable[SweptProgram], points: Iterable[SweepPoint])
             told_apart("tier", cast(Tier, point.tier))
 
 
-def _most(table: Table) -> int:
+def _most(table: SweepTable) -> int:
     """Points of a table before any is put aside."""
     words = table.words
     policies = max(1, len(words.policy))
@@ -126,7 +126,7 @@ def _most(table: Table) -> int:
     return max(holds, 1) * math.prod(max(1, len(values)) for values in axes)
 
 
-def question_of(table: Table) -> Question:
+def question_of(table: SweepTable) -> Question:
     """The question of a table, about each of its programs."""
     words = table.words
     clusters = [] if words.levels else clusters_of(words, table.hosts, load_networks(words.network))
@@ -134,7 +134,7 @@ def question_of(table: Table) -> Question:
 
 
 def _table_points(
-    table: Table, skipped: Counter[tuple[str, str]], notes: dict[str, None]
+    table: SweepTable, skipped: Counter[tuple[str, str]], notes: dict[str, None]
 ) -> Iterator[tuple[SweptProgram, list[SweepPoint]]]:
     question = question_of(table)
     texts: dict[int, tuple[object, object]] = {}
@@ -195,7 +195,7 @@ def _with_classes(program: SweptProgram, classes: tuple[str, ...]) -> SweptProgr
 
 # Programs -------------------------------------------------------------------------------------------------------------
 def _programs(
-    table: Table, question: Question, skipped: Counter[tuple[str, str]], notes: dict[str, None]
+    table: SweepTable, question: Question, skipped: Counter[tuple[str, str]], notes: dict[str, None]
 ) -> Iterator[tuple[SweptProgram, Machine]]:
     machines, forms, classes, points = question.machines, question.key_forms, question.classes, len(question)
     _check_sizes(table)
@@ -288,7 +288,7 @@ def _params(
     return catalogue.get(machine.native_params), None
 
 
-def _check_sizes(table: Table) -> None:
+def _check_sizes(table: SweepTable) -> None:
     """A size that no workload of the table has is a slip; one that some have is an impossible combination."""
     from penstock.program import workloads
 

@@ -24,7 +24,7 @@ from penstock.lab.simulation.play import Ready, groups, play_group, row_of
 from penstock.lab.simulation.question import OWN_ENGINE, SIMGRID, Point
 from penstock.lab.sweeps.points import Chunk, SweepPoint, SweptProgram
 from penstock.scheme.params.ckks import CkksParameters
-from penstock.scheme.play.hierarchy import Result
+from penstock.scheme.play.hierarchy import PlayedPoint
 from penstock.scheme.play.price import price_trace
 from penstock.scheme.play.rows import CLUSTER_COLUMNS, COLUMNS, LIST, MORE_COLUMNS, REAL, TEXT, WHOLE, Column
 from penstock.scheme.traces.schema import Trace
@@ -133,7 +133,7 @@ def play_chunk(program: SweptProgram, priced: Priced, chunk: Chunk) -> Played:
     skipped = Counter()
     warnings = dict.fromkeys(priced.priced.warnings)
     for group in groups(chunk.points):
-        results: list[tuple[Point, Result]] = []
+        results: list[tuple[Point, PlayedPoint]] = []
         try:
             results = _play(priced, group)
         except CapabilityMissing:
@@ -167,12 +167,12 @@ def play_chunk(program: SweptProgram, priced: Priced, chunk: Chunk) -> Played:
     return Played(index=chunk.index, table=table, skipped=skipped, warnings=tuple(warnings))
 
 
-def _play(ready: Ready, group: Sequence[Point]) -> list[tuple[Point, Result]]:
+def _play(ready: Ready, group: Sequence[Point]) -> list[tuple[Point, PlayedPoint]]:
     simgrid = _simgrid() if group[0].engine == SIMGRID else None
     return list(zip(group, play_group(ready, group, simgrid), strict=True))
 
 
-def _again(ready: Ready, point: SweepPoint) -> list[tuple[Point, Result]]:
+def _again(ready: Ready, point: SweepPoint) -> list[tuple[Point, PlayedPoint]]:
     """A point of a group that failed, alone. SimGrid's worker may have been killed: a new one tries, twice at most.
 
     Raises: PenstockError: it failed again.
@@ -189,7 +189,7 @@ def _simgrid() -> SimGrid:
     return SimGrid()
 
 
-def _difference(point: Point, result: Result) -> float | None:
+def _difference(point: Point, result: PlayedPoint) -> float | None:
     """The relative difference of SimGrid's messages from penstock's."""
     own_s = result.own_communication_s
     if point.engine != SIMGRID or not own_s:

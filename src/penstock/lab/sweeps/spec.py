@@ -86,7 +86,7 @@ _PLURALS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class SweepTable:
     """A cross product: every word with several values is an axis."""
 
     workload: tuple[str, ...]
@@ -106,7 +106,7 @@ class Table:
     """What the file says, with usual values, for the configuration of a run folder."""
 
     @classmethod
-    def of(cls, model: BaseModel) -> Table:
+    def of(cls, model: BaseModel) -> SweepTable:
         """The table of a checked one."""
         stated_keys = {name: value for name, value in model if value is not None}
         hosts = stated_keys["hosts"]
@@ -128,7 +128,7 @@ class SweepSpec:
 
     name: str
     description: str
-    tables: tuple[Table, ...]
+    tables: tuple[SweepTable, ...]
 
 
 def load_sweep(path: Path) -> SweepSpec:
@@ -190,23 +190,23 @@ def located(where: str) -> Iterator[None]:
         raise UsageError(f"{where}: {error}") from error
 
 
-def _placed(model: BaseModel) -> Table:
+def _placed(model: BaseModel) -> SweepTable:
     """The table, with each file that is named as a policy where its part belongs."""
     stated: Row = dict(model)
     policies = stated["policy"] or ()
     parts = placed(policies)
     if len(parts["policy"]) == len(policies):
-        return Table.of(model)
+        return SweepTable.of(model)
     changed: Row = {"policy": tuple(parts["policy"]) or None}
     if parts["prefetch"]:
         named = stated["prefetch"] if "prefetch" in model.model_fields_set else ()
         changed["prefetch"] = (*named, *parts["prefetch"])
     if parts["interleave"]:
         changed["interleave"] = parts["interleave"][0]
-    return Table.of(model.model_copy(update=changed))
+    return SweepTable.of(model.model_copy(update=changed))
 
 
-def _check_used(written: Collection[str], tables: Sequence[Table]) -> None:
+def _check_used(written: Collection[str], tables: Sequence[SweepTable]) -> None:
     """A key that changes no point of these tables is a slip."""
     check_used(
         written,

@@ -33,7 +33,7 @@ from penstock.scheme.operations import TO_SPARSE_KEY
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Belady
-from penstock.scheme.play.hierarchy import Pace, Prefetch, Rates, Result, play_many, replay
+from penstock.scheme.play.hierarchy import Pace, PlayedPoint, Prefetch, Rates, play_many, replay
 from penstock.scheme.play.price import price_trace
 from penstock.scheme.traces.schema import Trace
 
@@ -258,7 +258,7 @@ def _row(
     share: float,
     run: NativeRun,
     played: PlayedReads,
-    belady: Result,
+    belady: PlayedPoint,
     rates: ReadRates,
     cpu_s_per_byte: float,
 ) -> BudgetRow:
@@ -413,7 +413,7 @@ def key_accesses(run: NativeRun, params: CkksParameters) -> Accesses:
     )
 
 
-def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_bytes_per_s: float) -> Result:
+def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_bytes_per_s: float) -> PlayedPoint:
     """The run in `penstock simulate`: Belady's rule decides which rows stay, and reads overlap as far as room allows.
 
     Rows read ahead count in the budget, next to the rows in use: their mean, since they differ from use to use.

@@ -251,7 +251,7 @@ class PlayedStage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Result:
+class PlayedPoint:
     """A program at one point (simulated). Times belong to the host that ends last."""
 
     programs: int = 1
@@ -287,7 +287,7 @@ class Result:
     stages: tuple[PlayedStage, ...] = ()
     """In the order in which an operation passes them, compute last; of one tier empty unless a timeline was asked for,
     and in mode `bound`."""
-    single: Result | None = None
+    single: PlayedPoint | None = None
     """On one host, which the speed-up of several is against."""
     own_communication_s: float | None = None
     """`communication_s` by penstock's own engine, where another one played the messages."""
@@ -311,7 +311,7 @@ class Result:
         """Time that is none of the four: dependencies that keep a host idle. Negative where work overlaps."""
         return self.total_s - self.compute_s - self.io_s - self.decode_s - self.communication_s
 
-    def speedup(self, single: Result) -> float:
+    def speedup(self, single: PlayedPoint) -> float:
         """Programs a second relative to one host; without operations, the number of programs."""
         if not self.total_s:
             return self.programs / single.programs
@@ -325,7 +325,7 @@ def play_many(
     *,
     compute_j: float | None = 0.0,
     timeline: bool = False,
-) -> list[Result]:
+) -> list[PlayedPoint]:
     """A program behind one cache at many paces, in their order; costs and loads are checked and converted once.
 
     Args:   compute_s: (n,) seconds that each operation computes; compute_j: joules of all of them, `None` where they
@@ -357,7 +357,7 @@ def play_many(
             io_s, decode_s, busy_s, total_s = next(seconds)
         io_j = energy_j(pace.tier, loaded.miss_bytes) if loaded.miss_bytes else 0.0
         results.append(
-            Result(
+            PlayedPoint(
                 compute_s=busy_s,
                 io_s=io_s,
                 decode_s=decode_s,

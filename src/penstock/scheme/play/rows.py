@@ -72,7 +72,7 @@ MORE_COLUMNS = (
     Column("written_bytes", WHOLE, "B", nullable=True),  # results over the channel downwards; null: not written back
     Column("levels", LIST, nullable=True),  # `LEVEL_NAMES` of each level; null: one cache and one tier
     Column("tenants", LIST, nullable=True),  # when each of several programs ends; null: one program
-    Column("tenant_slowdown", REAL, "x", "worst tenant's slowdown", nullable=True),  # as `Result.tenant_slowdown`
+    Column("tenant_slowdown", REAL, "x", "worst tenant's slowdown", nullable=True),  # as `PlayedPoint.tenant_slowdown`
     *BOUND_COLUMNS,
 )
 """Columns of rows with write-back, with levels, and with programs that run together."""

@@ -14,7 +14,7 @@ from penstock.service.http import seeing
 from penstock.service.http.app import PathName, RotationForm, TenantForm, TokenForm, WorkForm, bare, needs
 from penstock.service.http.limits import Gate
 from penstock.service.http.problems import Problem
-from penstock.service.http.service import Service
+from penstock.service.http.service import ServiceFront
 from penstock.service.http.tokens import ADMIN, Caller
 from penstock.service.work.record import MOST_JOBS
 
@@ -22,7 +22,7 @@ Operates = Annotated[Caller, Depends(needs(ADMIN))]
 TokenName = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 
 
-def administration(service: Service) -> ASGIApp:
+def administration(service: ServiceFront) -> ASGIApp:
     """The guarded application of operators."""
     app = bare("penstock serve: administration")
     _of_server(app, service)
@@ -31,7 +31,7 @@ def administration(service: Service) -> ASGIApp:
     return Gate(app, service.state, service.config.limits, service.metrics, service.log, admin=True)
 
 
-def _of_server(app: FastAPI, service: Service) -> None:
+def _of_server(app: FastAPI, service: ServiceFront) -> None:
     @app.get("/v1/health")
     async def health() -> Row:
         """The process answers."""
@@ -73,7 +73,7 @@ def _of_server(app: FastAPI, service: Service) -> None:
         return {"status": "draining"}
 
 
-def _of_tenants(app: FastAPI, service: Service) -> None:
+def _of_tenants(app: FastAPI, service: ServiceFront) -> None:
     @app.post("/v1/tenants", status_code=201)
     def add(form: TenantForm, caller: Operates) -> Row:
         """Add a tenant. Its tokens are made with POST /v1/tenants/TENANT/tokens."""
@@ -101,7 +101,7 @@ def _of_tenants(app: FastAPI, service: Service) -> None:
         return service.forget_tenant(caller, tenant, keep_tokens=False)
 
 
-def _of_tokens(app: FastAPI, service: Service) -> None:
+def _of_tokens(app: FastAPI, service: ServiceFront) -> None:
     @app.post("/v1/tenants/{tenant}/tokens", status_code=201)
     def make(tenant: PathName, form: TokenForm, caller: Operates) -> Row:
         """Make a token. Its text is shown now, and never again."""
@@ -136,12 +136,12 @@ def _of_tokens(app: FastAPI, service: Service) -> None:
         return {"identity": identity, "state": "ended"}
 
 
-def _check(service: Service, tenant: str) -> None:
+def _check(service: ServiceFront, tenant: str) -> None:
     if all(row["tenant"] != tenant for row in service.state.tenants()):
         raise Problem(404, f"there is no tenant '{tenant}'", remedy="GET /v1/tenants lists them", kind="no-tenant")
 
 
-def _token(service: Service, tenant: str, identity: str) -> Row:
+def _token(service: ServiceFront, tenant: str, identity: str) -> Row:
     for row in service.state.tokens(tenant):
         if row["token"] == identity:
             return row

@@ -23,7 +23,7 @@ from penstock.errors import PenstockError
 from penstock.service.http import seeing
 from penstock.service.http.limits import Gate
 from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
-from penstock.service.http.service import Service
+from penstock.service.http.service import ServiceFront
 from penstock.service.http.tokens import Caller
 
 MOST_WAIT_S = 60.0
@@ -138,7 +138,7 @@ Sends = Annotated[Caller, Depends(needs(""))]
 """Of uploads: each kind has a scope, which they check."""
 
 
-def application(service: Service) -> ASGIApp:
+def application(service: ServiceFront) -> ASGIApp:
     """The guarded application of tenants."""
     app = bare("penstock serve")
     _of_health(app, service)
@@ -193,7 +193,7 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     return await _refused(request, Problem(error.status_code, str(error.detail)[:200], remedy=remedy, kind="route"))
 
 
-def _of_health(app: FastAPI, service: Service) -> None:
+def _of_health(app: FastAPI, service: ServiceFront) -> None:
     @app.get("/v1/health")
     async def health() -> Row:
         """The process answers."""
@@ -213,7 +213,7 @@ def _of_health(app: FastAPI, service: Service) -> None:
         return service.forget_tenant(caller, caller.tenant, keep_tokens=True)
 
 
-def _of_uploads(app: FastAPI, service: Service) -> None:
+def _of_uploads(app: FastAPI, service: ServiceFront) -> None:
     uploads = service.uploads
 
     @app.post("/v1/uploads", status_code=201, responses={200: {"description": "The tenant has this content already"}})
@@ -256,7 +256,7 @@ def _of_uploads(app: FastAPI, service: Service) -> None:
         return {"upload": upload, "state": "removed"}
 
 
-def _of_programs(app: FastAPI, service: Service) -> None:
+def _of_programs(app: FastAPI, service: ServiceFront) -> None:
     programs = service.programs
 
     @app.post("/v1/programs", status_code=201, responses={200: {"description": "It is deployed already"}})
@@ -294,7 +294,7 @@ def _of_programs(app: FastAPI, service: Service) -> None:
         return {**needed, "tenant": caller.tenant}
 
 
-def _of_keys(app: FastAPI, service: Service) -> None:
+def _of_keys(app: FastAPI, service: ServiceFront) -> None:
     @app.get("/v1/keys")
     def listed(caller: Reads) -> Row:
         """The tenant's evaluation keys."""
@@ -311,7 +311,7 @@ def _of_keys(app: FastAPI, service: Service) -> None:
         return {"removed": removed}
 
 
-def _of_jobs(app: FastAPI, service: Service) -> None:
+def _of_jobs(app: FastAPI, service: ServiceFront) -> None:
     jobs = service.jobs
 
     @app.post("/v1/jobs", status_code=202, responses={200: {"description": "The same job again"}})

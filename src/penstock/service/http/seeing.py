@@ -8,7 +8,7 @@ from collections import deque
 from penstock.base.types import Row, Rows
 from penstock.service.http.metrics import Labels, by_tenant, work_gauges
 from penstock.service.http.problems import Problem
-from penstock.service.http.service import Service
+from penstock.service.http.service import ServiceFront
 from penstock.service.http.timelines import service_timeline
 from penstock.service.work.record import JobRecord, Record, percentiles
 
@@ -17,7 +17,7 @@ MOST_ROWS = 1000
 _SHARES = (50, 95, 99)
 
 
-def metrics_text(service: Service) -> str:
+def metrics_text(service: ServiceFront) -> str:
     """For Prometheus."""
     states: dict[Labels, float] = {(("state", k),): float(n) for k, n in service.state.job_counts().items()}
     snapshot = service.jobs.pool.snapshot(0)
@@ -31,12 +31,12 @@ def metrics_text(service: Service) -> str:
     )
 
 
-def _disk(service: Service) -> dict[str, int]:
+def _disk(service: ServiceFront) -> dict[str, int]:
     """Tenant -> bytes of its keys on disk."""
     return {row["tenant"]: service.keys.used_bytes(row["tenant"]) for row in service.state.tenants()}
 
 
-def work(service: Service, most: int) -> Row:
+def work(service: ServiceFront, most: int) -> Row:
     """The workers' snapshot with the first `most` waiting jobs, keys by tenant, and latencies by program."""
     snapshot = service.jobs.pool.snapshot(most)
     memory, keys, disk = snapshot.get("key_bytes", {}), snapshot.get("keys", {}), _disk(service)
@@ -60,13 +60,13 @@ def work(service: Service, most: int) -> Row:
     }
 
 
-def trace(service: Service, last: int) -> Row:
+def trace(service: ServiceFront, last: int) -> Row:
     """The timeline of the latest jobs of all tenants."""
     recorded = service.jobs.pool.recorded()
     return service_timeline(recorded, list(recorded.jobs)[-last:], name=lambda job: job.spec.job, counters=True)
 
 
-def trace_of_job(service: Service, tenant: str, client_job: str) -> Row:
+def trace_of_job(service: ServiceFront, tenant: str, client_job: str) -> Row:
     """The timeline of one job. Nothing in it is another tenant's.
 
     Raises: Problem: no such job; 404 of one that did not end lately.

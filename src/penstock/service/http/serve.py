@@ -18,7 +18,7 @@ from penstock.service.http.app import application
 from penstock.service.http.config import Config
 from penstock.service.http.jobs import Jobs
 from penstock.service.http.logs import Log
-from penstock.service.http.service import Service, pool_of
+from penstock.service.http.service import ServiceFront, pool_of
 from penstock.service.work.pool import WorkerPool
 
 DRAIN_S = 30.0
@@ -45,14 +45,14 @@ def serve(
 ) -> None:
     """Serve until SIGTERM, Ctrl-C or an operator's request; then drain. A second signal stops at once.
 
-    Args:   make_pool: as of `Service`. say: gets addresses, the tokens of a new state, and notes.
+    Args:   make_pool: as of `ServiceFront`. say: gets addresses, the tokens of a new state, and notes.
     Raises: UsageError; StateUnusable; StoreUnusable; FileError.
     """
     _more_files()
     sockets = [bound(config.listen, _ANOTHER)]
     try:
         sockets.append(bound(config.admin, _ANOTHER))
-        service = Service(config, log, make_pool)
+        service = ServiceFront(config, log, make_pool)
         try:
             for whose, token in service.first_tokens().items():
                 say(f"token of the {whose}, shown once: {token.text}")
@@ -67,7 +67,7 @@ def serve(
             listening.close()
 
 
-async def _serve(service: Service, sockets: list[socket.socket], say: Callable[[str], None]) -> None:
+async def _serve(service: ServiceFront, sockets: list[socket.socket], say: Callable[[str], None]) -> None:
     notices = Notices(
         lambda line: service.log.write("notice", line=line),
         who="serve",

@@ -55,7 +55,7 @@ def pool_of(config: Config, jobs: Jobs) -> WorkerPool:
     )
 
 
-class Service:
+class ServiceFront:
     """A server without its listeners.
 
     Args:   make_pool: as of `Jobs`.

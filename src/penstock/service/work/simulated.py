@@ -24,7 +24,7 @@ from penstock.service.work.waiting import Queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramKind:
+class ProgramCost:
     """A program."""
 
     compute_s: float
@@ -94,7 +94,7 @@ class Residents:
 
 def play(
     arrivals: Sequence[JobArrival],
-    kinds: Mapping[str, ProgramKind],
+    kinds: Mapping[str, ProgramCost],
     budget_bytes: int,
     *,
     order: Order,

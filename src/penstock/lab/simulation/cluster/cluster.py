@@ -28,8 +28,8 @@ from penstock.scheme.play.engine import ConservationError, _engine
 from penstock.scheme.play.hierarchy import (
     BackingTier,
     Pace,
+    PlayedPoint,
     Replay,
-    Result,
     channel_seconds,
     energy_j,
     play_many,
@@ -46,7 +46,7 @@ def play_clusters(
     *,
     cache: Cache | None = None,
     simgrid: SimGrid | None = None,
-) -> list[Result]:
+) -> list[PlayedPoint]:
     """Plays a program on many clusters over many tiers: all paces of the first cluster, then of the second, ….
 
     Work is priced once for each shape and number of hosts, messages once for each exchange and network.
@@ -58,7 +58,7 @@ def play_clusters(
     return [result for cluster in clusters for result in _play(table, cluster, paces)]
 
 
-def _play(table: _Table, cluster: Cluster, paces: Sequence[Pace]) -> list[Result]:
+def _play(table: _Table, cluster: Cluster, paces: Sequence[Pace]) -> list[PlayedPoint]:
     partition = partition_named(cluster.partition)
     if isinstance(partition, Together):
         return _play_together(table, cluster, partition, paces)
@@ -114,7 +114,7 @@ class _Table:
         return self._loaded[key]
 
 
-def _play_together(table: _Table, cluster: Cluster, partition: Together, paces: Sequence[Pace]) -> list[Result]:
+def _play_together(table: _Table, cluster: Cluster, partition: Together, paces: Sequence[Pace]) -> list[PlayedPoint]:
     program, counts = table.program, table.program.shapes.counts
     loaded = table.loaded(partition, cluster.hosts)
     shared = dealt(program, partition, cluster.hosts)
@@ -122,7 +122,7 @@ def _play_together(table: _Table, cluster: Cluster, partition: Together, paces: 
     compute_s, communication_s = float(shared.compute_s @ counts), float(exchange.seconds @ counts)
     loaded_bytes = _all_hosts_load(program, loaded, cluster.hosts, partition)
     # Together they stay in turn in every mode but `bound`, which treats communication as a separate resource.
-    played: dict[int, Result] = {}
+    played: dict[int, PlayedPoint] = {}
     for apart, seconds in ((False, shared.compute_s + exchange.seconds), (True, shared.compute_s)):
         chosen = [i for i, pace in enumerate(paces) if (pace.mode == "bound") == apart]
         if chosen:
@@ -149,7 +149,7 @@ def _play_together(table: _Table, cluster: Cluster, partition: Together, paces: 
     return results
 
 
-def _play_by_ciphertext(table: _Table, cluster: Cluster, pace: Pace) -> Result:
+def _play_by_ciphertext(table: _Table, cluster: Cluster, pace: Pace) -> PlayedPoint:
     program, network = table.program, cluster.network
     why = unsuitable(cluster, table.cache, pace.mode)
     if why is not None:
@@ -182,7 +182,7 @@ def _play_by_ciphertext(table: _Table, cluster: Cluster, pace: Pace) -> Result:
     got = min(tried, key=lambda played: played.total_s)
     last = int(got.host[np.argmax(got.start_s + duration)]) if len(duration) else 0
     mine = got.host == last
-    result = Result(
+    result = PlayedPoint(
         compute_s=float(compute[mine].sum()),
         io_s=float(io[mine].sum()),
         decode_s=float(decode[mine].sum()),
@@ -200,7 +200,7 @@ def _play_by_ciphertext(table: _Table, cluster: Cluster, pace: Pace) -> Result:
     return replace(result, energy_j=_energy(result, pace.tier, program.priced.compute_j, sent))
 
 
-def _play_by_tenant(table: _Table, cluster: Cluster, paces: Sequence[Pace]) -> list[Result]:
+def _play_by_tenant(table: _Table, cluster: Cluster, paces: Sequence[Pace]) -> list[PlayedPoint]:
     """As one host; everything that is counted over all hosts is so many times as much."""
     alone = replace(cluster, hosts=1, topology=STAR, partition="rplp")
     hosts = cluster.hosts
@@ -224,7 +224,7 @@ def _all_hosts_load(program: ClusterProgram, loaded: Replay, hosts: int, partiti
     return loaded.miss_bytes * asked / loaded.requested_bytes
 
 
-def _energy(result: Result, tier: BackingTier, compute: float | None, messages: float | None) -> float | None:
+def _energy(result: PlayedPoint, tier: BackingTier, compute: float | None, messages: float | None) -> float | None:
     loads = energy_j(tier, result.loaded_bytes) if result.loaded_bytes else 0.0
     parts = (compute, loads, messages)
     return None if any(part is None for part in parts) else sum(part for part in parts if part is not None)

@@ -31,7 +31,7 @@ def play_levels(
     prefetch: hierarchy.Prefetch | None = None,
     compute_j: float | None = 0.0,
     timeline: bool = False,
-) -> hierarchy.Result:
+) -> hierarchy.PlayedPoint:
     """Plays a program whose loads are known.
 
     Args:   compute_s: (n,) seconds that each operation computes; prefetch: how far `overlap` runs ahead (default: by
@@ -61,7 +61,7 @@ def play_levels(
         busy_s[name] = busy_s.get(name, 0) + busy
     levels = [_level(replay, i, busy_s) for i in range(len(replay.loads))]
     joules = [level["energy_j"] for level in levels]
-    return hierarchy.Result(
+    return hierarchy.PlayedPoint(
         compute_s=times.busy_s[-1],
         io_s=sum(level["busy_s"] for level in levels),
         decode_s=sum(level["decode_s"] for level in levels),

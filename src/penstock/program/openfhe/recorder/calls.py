@@ -1,7 +1,7 @@
 """The methods of OpenFHE's CryptoContext and Ciphertext in the trace's vocabulary.
 
-A `Call` is found by the method's name. Methods that no table names but that take and give ciphertexts (the signature
-says so) are composites: one row in a scope of the method's name.
+A `RecordedCall` is found by the method's name. Methods that no table names but that take and give ciphertexts (the
+signature says so) are composites: one row in a scope of the method's name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Form(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     """One method. `kinds`: of a pair with a ciphertext, a plaintext and a number; otherwise just one."""
 
     name: str
@@ -54,7 +54,7 @@ class Call:
 class Finished:
     """A call that the script made: its arguments, its result, and when it began and ended."""
 
-    call: Call
+    call: RecordedCall
     args: Arguments
     result: object
     start: float
@@ -72,18 +72,18 @@ _MULT = (OpKind.MULT, OpKind.MULT_PLAIN, OpKind.MULT_SCALAR)
 _NO_RELIN = (OpKind.MULT_NO_RELIN,)
 
 
-def _pairs() -> list[Call]:
+def _pairs() -> list[RecordedCall]:
     ways = ("", "InPlace", "InPlaceNoCheck", "NoCheck", "Mutable", "MutableInPlace")
     calls = [
-        Call(stem + way, Form.PAIR, kinds, in_place="InPlace" in way, mutable="Mutable" in way)
+        RecordedCall(stem + way, Form.PAIR, kinds, in_place="InPlace" in way, mutable="Mutable" in way)
         for stem, kinds in (("EvalAdd", _ADD), ("EvalSub", _SUB), ("EvalMult", _MULT))
         for way in ways
     ]
-    calls += [Call(name, Form.PAIR, _NO_RELIN) for name in ("EvalMultNoRelin", "EvalMultNoRelinNoCheck")]
-    return [*calls, Call("EvalMultAndRelinearize", Form.PAIR, _MULT)]
+    calls += [RecordedCall(name, Form.PAIR, _NO_RELIN) for name in ("EvalMultNoRelin", "EvalMultNoRelinNoCheck")]
+    return [*calls, RecordedCall("EvalMultAndRelinearize", Form.PAIR, _MULT)]
 
 
-def _ones() -> list[Call]:
+def _ones() -> list[RecordedCall]:
     calls = []
     for stem, form, kind in (
         ("EvalNegate", Form.ONE, OpKind.NEGATE),
@@ -95,38 +95,38 @@ def _ones() -> list[Call]:
         ("LevelReduce", Form.DROP, OpKind.MOD_DROP),
         ("Compress", Form.DROP, OpKind.MOD_DROP),
     ):
-        calls += [Call(stem, form, (kind,)), Call(stem + "InPlace", form, (kind,), in_place=True)]
-    calls.append(Call("EvalSquareMutable", Form.ONE, (OpKind.SQUARE,), mutable=True))
+        calls += [RecordedCall(stem, form, (kind,)), RecordedCall(stem + "InPlace", form, (kind,), in_place=True)]
+    calls.append(RecordedCall("EvalSquareMutable", Form.ONE, (OpKind.SQUARE,), mutable=True))
     return calls
 
 
 _CONTEXT = [
     *_pairs(),
     *_ones(),
-    Call("EvalRotate", Form.ROTATE, (OpKind.ROTATE,)),
-    Call("EvalAtIndex", Form.ROTATE, (OpKind.ROTATE,), copies_by_zero=True),
-    Call("EvalFastRotationPrecompute", Form.DECOMPOSE, (OpKind.DECOMPOSE,)),
-    Call("EvalFastRotation", Form.ROTATE_HOISTED, (OpKind.ROTATE_HOISTED,), copies_by_zero=True),
-    Call("EvalAutomorphism", Form.AUTOMORPHISM, (OpKind.ROTATE,)),
-    Call("Encrypt", Form.ENCRYPT, (OpKind.ENCRYPT,)),
-    Call("Decrypt", Form.DECRYPT, (OpKind.DECRYPT,)),
-    Call("MultipartyDecryptFusion", Form.DECRYPT, (OpKind.DECRYPT,)),
-    Call("EvalAddManyInPlace", Form.COMPOSITE, (OpKind.COMPOSITE,), in_place=True),
-    Call("EvalBootstrapSetup", Form.BOOTSTRAP_SETUP),
+    RecordedCall("EvalRotate", Form.ROTATE, (OpKind.ROTATE,)),
+    RecordedCall("EvalAtIndex", Form.ROTATE, (OpKind.ROTATE,), copies_by_zero=True),
+    RecordedCall("EvalFastRotationPrecompute", Form.DECOMPOSE, (OpKind.DECOMPOSE,)),
+    RecordedCall("EvalFastRotation", Form.ROTATE_HOISTED, (OpKind.ROTATE_HOISTED,), copies_by_zero=True),
+    RecordedCall("EvalAutomorphism", Form.AUTOMORPHISM, (OpKind.ROTATE,)),
+    RecordedCall("Encrypt", Form.ENCRYPT, (OpKind.ENCRYPT,)),
+    RecordedCall("Decrypt", Form.DECRYPT, (OpKind.DECRYPT,)),
+    RecordedCall("MultipartyDecryptFusion", Form.DECRYPT, (OpKind.DECRYPT,)),
+    RecordedCall("EvalAddManyInPlace", Form.COMPOSITE, (OpKind.COMPOSITE,), in_place=True),
+    RecordedCall("EvalBootstrapSetup", Form.BOOTSTRAP_SETUP),
 ]
 CONTEXT_CALLS = {call.name: call for call in _CONTEXT}
 
 _CIPHERTEXT = [
     # The 1.6.1 wheel has only `+`; a build that has the others is recorded too.
     *(
-        Call(f"__{prefix}{stem}__", Form.PAIR, kinds, in_place=prefix == "i")
+        RecordedCall(f"__{prefix}{stem}__", Form.PAIR, kinds, in_place=prefix == "i")
         for stem, kinds in (("add", _ADD), ("sub", _SUB), ("mul", _MULT))
         for prefix in ("", "r", "i")
     ),
-    Call("__neg__", Form.ONE, (OpKind.NEGATE,)),
-    Call("Clone", Form.CLONE),
+    RecordedCall("__neg__", Form.ONE, (OpKind.NEGATE,)),
+    RecordedCall("Clone", Form.CLONE),
     *(
-        Call(name, Form.FORGET)
+        RecordedCall(name, Form.FORGET)
         for name in ("SetElements", "SetElementsMove", "RemoveElement", "SetLevel", "SetNoiseScaleDeg")
     ),
 ]
@@ -140,7 +140,7 @@ _GIVES = re.compile(r"-> .*(Ciphertext|seriesPowers|SeriesPowers)")
 _TAKES = re.compile(r"\(self: .*(Ciphertext|seriesPowers|SeriesPowers).*\) ->")
 
 
-def context_call(name: str, method: object) -> Call | None:
+def context_call(name: str, method: object) -> RecordedCall | None:
     """The call behind method `name` of CryptoContext; `None` for methods that are not recorded (getters, set-up)."""
     known = CONTEXT_CALLS.get(name)
     if known is not None:
@@ -148,10 +148,10 @@ def context_call(name: str, method: object) -> Call | None:
     if name.startswith(("Get", "Set", "_")) or isinstance(method, staticmethod):
         return None
     if "KeyGen" in name or "KeysGen" in name:
-        return Call(name, Form.KEYS) if name.startswith(("Eval", "MultiEval")) else None
+        return RecordedCall(name, Form.KEYS) if name.startswith(("Eval", "MultiEval")) else None
     if _is_of_ciphertexts(method.__doc__ or ""):
         kind = next((k for k, pattern in _COMPOSITE_KINDS.items() if pattern.search(name)), OpKind.COMPOSITE)
-        return Call(name, Form.COMPOSITE, (kind,))
+        return RecordedCall(name, Form.COMPOSITE, (kind,))
     return None
 
 

@@ -17,14 +17,14 @@ from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.openfhe.recorder import emission
 from penstock.program.openfhe.recorder.behind import Behind
-from penstock.program.openfhe.recorder.calls import Call, Finished, Form
+from penstock.program.openfhe.recorder.calls import Finished, Form, RecordedCall
 from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.names import Names, name_of, stored_name
 from penstock.program.openfhe.recorder.observed import OBSERVED
 from penstock.program.openfhe.recorder.plaintexts import Encoded, as_vector
 from penstock.program.openfhe.recorder.recording import Recording, versions
 from penstock.program.openfhe.recorder.refusals import DECRYPTED, OUTSIDE, CallSite, NotPackaged, Refused, place_of
-from penstock.program.openfhe.recorder.stated import Stated
+from penstock.program.openfhe.recorder.stated import StatedReplay
 from penstock.program.openfhe.types import Ciphertext, Numeric, Plaintext
 from penstock.program.package.builder import PackageBuilder
 from penstock.program.package.content import (
@@ -172,7 +172,7 @@ class Packaging:
             raise Refused("the result of the call is not known")
         known.value, known.owner = value, self
 
-    def _did_nothing(self, call: Call, target: Ciphertext, before: Known) -> bool:
+    def _did_nothing(self, call: RecordedCall, target: Ciphertext, before: Known) -> bool:
         """Whether a product in place left its operand alone: some of the wheel's assign to a copy of the pointer."""
         known = self._identities.get(target)
         if not call.in_place or known is None or (known.state != before.state and known.state.degree > 1):
@@ -397,7 +397,7 @@ class Packaging:
         made = self.builder.unkeyed(self.name, params, constants, provenance=versions())
         if not made.outputs:
             raise NotPackaged(f"{self.name}: nothing is decrypted, so the package has no output: decrypt the results")
-        run = Stated(self._settled(made))
+        run = StatedReplay(self._settled(made))
         try:
             run.run()
         except PenstockError as error:
@@ -422,7 +422,7 @@ def _check_two_polynomials(operands: Sequence[Known]) -> None:
         raise Refused("an operand is a product that was not relinearized: call Relinearize first")
 
 
-def _check_unchecked(call: Call, operands: Sequence[Known]) -> None:
+def _check_unchecked(call: RecordedCall, operands: Sequence[Known]) -> None:
     if len(operands) != 2 or operands[0].state != operands[1].state:
         raise Refused(f"{call.name} leaves out what brings its operands together: call {call.name[:-7]}")
 

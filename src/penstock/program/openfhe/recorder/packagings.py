@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from penstock.errors import PenstockError
-from penstock.program.openfhe.recorder.calls import Call, Finished, Form
+from penstock.program.openfhe.recorder.calls import Finished, Form, RecordedCall
 from penstock.program.openfhe.recorder.decrypted import is_decrypted
 from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.observed import OBSERVED
@@ -83,7 +83,7 @@ class Packagings:
                 if known is not None and known.owner is None:
                     known.owner = owner
 
-    def lose(self, call: Call, frame: FrameType) -> None:
+    def lose(self, call: RecordedCall, frame: FrameType) -> None:
         if self.refusal is None:
             self.refusal = NotPackaged(f"{place_of(call.name, frame)}: the call was not recorded")
 

@@ -16,7 +16,7 @@ from penstock.base.system.host import installed_version
 from penstock.base.version import __version__
 from penstock.errors import ParamsError
 from penstock.program.evaluator.scaling import Aligned, ScaleState, align_pair
-from penstock.program.openfhe.recorder.calls import Call, Finished, Form
+from penstock.program.openfhe.recorder.calls import Finished, Form, RecordedCall
 from penstock.program.openfhe.recorder.expansions import Expander
 from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.parameters import context_parameters
@@ -48,7 +48,7 @@ class Observer(Protocol):
         """One finished call, and the frame of the script that made it."""
         ...
 
-    def lose(self, call: Call, frame: FrameType) -> None:
+    def lose(self, call: RecordedCall, frame: FrameType) -> None:
         """A call that did not become a row."""
         ...
 
@@ -140,7 +140,9 @@ class Recording:
             with self._lock:
                 self._known(ciphertext)
 
-    def note(self, handler: Handler, call: Call, args: Arguments, result: object, start: float, end: float) -> None:
+    def note(
+        self, handler: Handler, call: RecordedCall, args: Arguments, result: object, start: float, end: float
+    ) -> None:
         """One finished call. A failure here is kept for the notes: the script goes on."""
         packaging = self.packaging
         try:

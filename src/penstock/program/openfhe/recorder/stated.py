@@ -12,7 +12,7 @@ from penstock.program.package.content import Instruction, Package
 from penstock.program.package.replay import PackageReplay, blank_inputs, trace_of
 
 
-class Stated(PackageReplay):
+class StatedReplay(PackageReplay):
     """A package without cryptography: the state of each result, the keys, and which instruction breaks a rule."""
 
     def __init__(self, package: Package) -> None:

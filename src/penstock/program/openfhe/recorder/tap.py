@@ -16,7 +16,14 @@ from time import perf_counter
 from types import ModuleType
 
 from penstock.errors import UsageError
-from penstock.program.openfhe.recorder.calls import CIPHERTEXT_CALLS, Call, Form, context_call, names_of, positional
+from penstock.program.openfhe.recorder.calls import (
+    CIPHERTEXT_CALLS,
+    Form,
+    RecordedCall,
+    context_call,
+    names_of,
+    positional,
+)
 from penstock.program.openfhe.recorder.capture import Capture
 from penstock.program.openfhe.recorder.emission import NotedFunction
 from penstock.program.openfhe.recorder.identity import Identities, Known
@@ -185,7 +192,7 @@ class Tap:
         self._originals.append((owner, name, vars(owner).get(name, _ABSENT)))
         setattr(owner, name, function)
 
-    def _recorded(self, call: Call, original: Method) -> Method:
+    def _recorded(self, call: RecordedCall, original: Method) -> Method:
         recordings, met, handler = self.recordings, self._met, HANDLERS[call.form]
         names = names_of(original.__doc__ or "")
         # The operands of a call must be known in their state before it.
@@ -217,7 +224,7 @@ class Tap:
 
         return method
 
-    def _recorded_ciphertext(self, call: Call, original: Method) -> Method:
+    def _recorded_ciphertext(self, call: RecordedCall, original: Method) -> Method:
         identities, recordings, met = self.identities, self.recordings, self._met
         handler = HANDLERS[call.form]
 
