@@ -207,11 +207,13 @@ def near_rows(
             f"'{name}' ({format_bytes(stored)}): take --keys-in flash, --key-form seeded+truncated, or a larger drive"
         )
     rate = rates.dram_bytes_per_s if keys_in == "dram" else rates.flash_bytes_per_s
-    common: Row = {"accelerators": accelerator.on(rates.channels), "key_bytes_per_s": rate, "hit_ratio": hit_ratio}
     made = [
-        near_data(trace, host, accelerator, partition=Partition(partition_name), key_form=key_form, **common)
+        near_data(
+            trace, host, accelerator, accelerators=accelerator.on(rates.channels), key_bytes_per_s=rate,
+            partition=Partition(partition_name), hit_ratio=hit_ratio, key_form=key_form,
+        )
         for partition_name in dict.fromkeys(partitions)
-    ]
+    ]  # fmt: skip
     return [{**near.row(link.name, link.bandwidth_bytes_per_s), "drive": rates.name} for near in made for link in links]
 
 

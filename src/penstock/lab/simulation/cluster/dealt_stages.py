@@ -6,11 +6,11 @@ it goes with the limbs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
-from penstock.scheme.work.kernel_work import KernelWork, add_loops
+from penstock.scheme.work.kernel_work import KernelWork, Loops, add_loops
 from penstock.scheme.work.kernels import digit_sizes
 
 
@@ -31,14 +31,7 @@ class Holding:
 
 def before_mod_up(params: CkksParameters, limbs: int, held: Holding) -> KernelWork:
     """INTT of its limbs of one polynomial, one multiplication a coefficient."""
-    return KernelWork(
-        ring_dim=params.ring_dim,
-        limb_transforms=held.own,
-        elementwise_mults=held.own * params.ring_dim,
-        constant_mults=held.own * params.ring_dim,
-        transform_loops=add_loops(*(((a, 1),) for a in held.digits)),
-        element_loops=add_loops(*(((a, 1),) for a in held.digits)),
-    )
+    return _scaled_back(params, held.own, add_loops(*(((a, 1),) for a in held.digits)))
 
 
 def after_mod_up(params: CkksParameters, limbs: int, held: Holding) -> KernelWork:
@@ -70,30 +63,30 @@ def key_product(params: CkksParameters, limbs: int, held: Holding, key_form: Key
 
 def before_mod_down(params: CkksParameters, held: Holding, polynomials: int = 2) -> KernelWork:
     """INTT of its limbs of P."""
+    return _scaled_back(params, polynomials * held.special, add_loops(((held.special, polynomials),)))
+
+
+def _scaled_back(params: CkksParameters, limbs: int, loops: Loops) -> KernelWork:
+    """INTT of so many limbs, one multiplication a coefficient."""
+    mults = limbs * params.ring_dim
     return KernelWork(
         ring_dim=params.ring_dim,
-        limb_transforms=polynomials * held.special,
-        elementwise_mults=polynomials * held.special * params.ring_dim,
-        constant_mults=polynomials * held.special * params.ring_dim,
-        transform_loops=add_loops(((held.special, polynomials),)),
-        element_loops=add_loops(((held.special, polynomials),)),
+        limb_transforms=limbs,
+        elementwise_mults=mults,
+        constant_mults=mults,
+        transform_loops=loops,
+        element_loops=loops,
     )
 
 
 def after_mod_down(params: CkksParameters, held: Holding, polynomials: int = 2) -> KernelWork:
     """All limbs of P, which are there now, to its limbs of Q: conversion, NTT, subtract and scale."""
-    own, size = held.own, params.ring_dim
-    return KernelWork(
-        ring_dim=size,
-        limb_transforms=polynomials * own,
-        bconv_macs=polynomials * params.num_p * own * size,
-        converted_coefficients=polynomials * own * size,
-        elementwise_mults=polynomials * own * size,
-        constant_mults=polynomials * own * size,
-        elementwise_adds=polynomials * own * size,
+    of_one = after_last_limb(params, held.own, polynomials)
+    return replace(
+        of_one,
+        bconv_macs=params.num_p * of_one.bconv_macs,
+        converted_coefficients=polynomials * held.own * params.ring_dim,
         base_conversions=polynomials,
-        transform_loops=add_loops(((own, polynomials),)),
-        element_loops=add_loops(((own, 2 * polynomials),)),
     )
 
 
