@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.errors import SimulationInputError
 from penstock.lab.simulation.cluster.spec import Cluster
 from penstock.lab.simulation.memory.levels import INCLUSIONS, Hierarchy, Level
 from penstock.lab.simulation.memory.levels_replay import LevelsReplay, replay_levels
@@ -16,7 +17,6 @@ from penstock.scheme.machines import load_machine, load_tier
 from penstock.scheme.machines.networks import load_network
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import POLICIES, Cache, ForcedHitRatio, Lru, NoCache, SizedCache
-from penstock.scheme.play.engine import SimulationInputError
 from penstock.scheme.play.hierarchy import replay
 from penstock.scheme.play.price import ACCESS_CLASSES, PricedTrace, price_trace
 from twins.laws import play_cluster

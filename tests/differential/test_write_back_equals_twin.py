@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.errors import SimulationInputError
 from penstock.lab.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level, cache_over
 from penstock.lab.simulation.memory.levels_replay import replay_levels
 from penstock.lab.simulation.memory.levels_time import play_levels
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import ForcedHitRatio, Lru, NoCache, Optimal, SizedCache
-from penstock.scheme.play.engine import SimulationInputError
 from penstock.scheme.play.hierarchy import Rates
 from twins import engine as oracle
 

@@ -15,4 +15,5 @@ RowView: TypeAlias = Mapping[str, Any]
 """A row that is only read."""
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
 Complexes: TypeAlias = npt.NDArray[np.complex128]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import MachineError, UnknownName
+from penstock.errors import MachineError, SimulationInputError, UnknownName
 from penstock.front.cli.main import main
 from penstock.lab.simulation.memory import levels_joint
 from penstock.lab.simulation.memory.levels import EXCLUSIVE, INCLUSIONS, INCLUSIVE, Hierarchy, Level, LevelLoad, changed
@@ -19,7 +19,6 @@ from penstock.lab.simulation.memory.levels_spec import load_hierarchy
 from penstock.scheme.machines import load_machines
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Belady, Cache, ForcedHitRatio, SizedCache
-from penstock.scheme.play.engine import SimulationInputError
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 20)), max_size=4), max_size=40)
 POLICIES = st.sampled_from(["lru", "fifo"])

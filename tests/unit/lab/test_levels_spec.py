@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import MachineError, PenstockError, UnitError, UnknownName, UsageError
+from penstock.errors import MachineError, PenstockError, SimulationInputError, UnitError, UnknownName, UsageError
 from penstock.lab.simulation.memory.levels import Hierarchy, Level, changed
 from penstock.lab.simulation.memory.levels_spec import load_hierarchy
 from penstock.lab.simulation.memory.residents import Reservation, load_resident, parse_reservation
 from penstock.lab.simulation.question import parse_prefetch
 from penstock.scheme.machines import load_machine, load_tier
 from penstock.scheme.play.caches import Belady, ForcedHitRatio, Lru
-from penstock.scheme.play.engine import SimulationInputError
 from penstock.scheme.play.hierarchy import Prefetch, Rates
 
 SHARP = load_machine("sharp")

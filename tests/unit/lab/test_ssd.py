@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import MachineError, UnknownName, UsageError
+from penstock.errors import MachineError, SimulationInputError, UnknownName, UsageError
 from penstock.front.cli.main import main
 from penstock.lab.instorage.flash.scan import scan_drive
 from penstock.lab.instorage.flash.spec import (
@@ -24,7 +24,6 @@ from penstock.lab.instorage.flash.spec import (
     ScanTarget,
 )
 from penstock.scheme.machines.drives import drive_names, load_drive
-from penstock.scheme.play.engine import SimulationInputError
 
 JSON_NAMES = ["bytes_per_s", "mean_latency_s", "p50_latency_s", "p99_latency_s", "pages", "events", "simulated_s",
               "cpu_s"]  # fmt: skip

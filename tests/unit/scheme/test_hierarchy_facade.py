@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from penstock import _engine
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import ClockOverflow, SimulationInputError, UnknownName, UsageError
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import POLICIES, Belady, Cache, ForcedHitRatio, Lru, NoCache, SizedCache
-from penstock.scheme.play.engine import ClockOverflow, SimulationInputError
 from penstock.scheme.play.hierarchy import Pace, Rates, play_many, replay
 from twins.laws import play, play_one
 

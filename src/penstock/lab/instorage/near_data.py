@@ -19,10 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.base.types import Ints, Row, Rows
+from penstock.base.types import Bools, Ints, Row, Rows
 from penstock.base.units import format_bytes
 from penstock.errors import UsageError
 from penstock.lab.instorage.drive import drive_rates
@@ -218,7 +217,7 @@ def near_rows(
 
 
 def _crossings(
-    trace: Trace, table: pa.Table, objects: Objects, near: npt.NDArray[np.bool_], operand_row: Ints, operand: Ints
+    trace: Trace, table: pa.Table, objects: Objects, near: Bools, operand_row: Ints, operand: Ints
 ) -> tuple[int, int]:
     """(bytes, number) of the objects that are used on the other side from where they were made, results included."""
     outputs = np.asarray(table["output"].to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Ints
-from penstock.scheme.play.engine import INT64_MAX, Bools, SimulationInputError
+from penstock.base.types import Bools, Ints
+from penstock.errors import SimulationInputError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +90,7 @@ def _integers(values: npt.ArrayLike, name: str, *, keep_int32: bool) -> npt.NDAr
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise SimulationInputError(f"{name} has dtype {array.dtype}: it holds whole numbers (int64)")
-    if array.dtype.kind == "u" and array.size and int(array.max()) > INT64_MAX:
+    if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
         raise SimulationInputError(f"{name} holds {int(array.max())}: it must stay below 2^63")
     dtype = np.int32 if keep_int32 and array.dtype == np.int32 else np.int64
     view = np.ascontiguousarray(array, dtype=dtype).view()

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from penstock.errors import UnknownName
-from penstock.scheme.play.engine import INT64_MAX, SimulationInputError, _engine
+from penstock.errors import SimulationInputError, UnknownName
+from penstock.scheme.play.engine import _engine
 from penstock.scheme.play.own import OwnFile, is_own, own_file_at
 
 POLICIES = {policy.name: policy for policy in _engine.policies()}
@@ -59,7 +59,7 @@ class SizedCache:
         capacity = self.capacity_bytes
         if not isinstance(capacity, (int, np.integer)) or isinstance(capacity, bool):
             raise SimulationInputError(f"cache capacity {capacity!r}: it is a whole number of bytes")
-        if not 0 <= capacity <= INT64_MAX:
+        if not 0 <= capacity < 2**63:
             raise SimulationInputError(f"cache capacity {capacity}: it lies between 0 and 2^63 - 1 bytes")
 
 

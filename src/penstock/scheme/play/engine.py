@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-import numpy as np
-import numpy.typing as npt
-
 from penstock.base.system import remedy
 from penstock.base.system.limits import shortage
-from penstock.errors import CapabilityMissing, ClockOverflow, ConservationError, PenstockError, SimulationInputError
+from penstock.errors import CapabilityMissing, PenstockError
 
 try:
     from penstock import _engine
@@ -18,8 +13,4 @@ except ImportError as error:
         raise PenstockError(lacking) from error
     raise CapabilityMissing(f"the engine penstock._engine cannot be loaded ({error}): {remedy.engine()}") from error
 
-__all__ = ["INT64_MAX", "Bools", "ClockOverflow", "ConservationError", "SimulationInputError", "_engine"]
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
-
-INT64_MAX = 2**63 - 1
+__all__ = ["_engine"]

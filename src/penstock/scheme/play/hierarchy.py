@@ -25,10 +25,10 @@ import numpy.typing as npt
 
 from penstock.base.types import Floats, Ints, Row
 from penstock.base.units import format_bytes
-from penstock.errors import UsageError, check_known
+from penstock.errors import ConservationError, SimulationInputError, UsageError, check_known
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.scheme.play.engine import ConservationError, SimulationInputError, _engine
+from penstock.scheme.play.engine import _engine
 from penstock.scheme.play.own import OperationLoads, OwnFile, depths_of, replay_own
 
 Mode = Literal["serial", "overlap", "bound"]

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from penstock.base.system import own_file
 from penstock.base.system.files import readable
-from penstock.base.types import Floats, Ints
+from penstock.base.types import Bools, Floats, Ints
 from penstock.errors import UsageError
 from penstock.scheme.play.engine import _engine
 
@@ -149,7 +149,7 @@ class AccessStream:
         return len(self.object)
 
     @property
-    def never_again(self) -> npt.NDArray[np.bool_]:
+    def never_again(self) -> Bools:
         """(m,) whether the object is not used after this access."""
         return self.next_use == len(self)
 

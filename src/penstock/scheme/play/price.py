@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.base.types import Floats, Ints, Row
+from penstock.base.types import Bools, Floats, Ints, Row
 from penstock.errors import TraceError, check_known
 from penstock.scheme.machines.schema import InsideModel, Machine
 from penstock.scheme.operations import TRAITS, OpKind
@@ -72,7 +72,7 @@ class PricedTrace:
     """(m,) class of the object, an index into `ACCESS_CLASSES`."""
     access_bytes: Ints
     """(m,) bytes that the operation needs of it at its limbs; one limb of a plaintext whose others are made on chip."""
-    access_is_result: npt.NDArray[np.bool_]
+    access_is_result: Bools
     """(m,) whether the operation makes the object instead of reading it: nothing is loaded for it."""
     bytes_by_class: dict[str, int]
     """Bytes that all operations together read and write, by class, resident or not; of plaintexts those loaded."""

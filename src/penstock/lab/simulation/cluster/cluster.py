@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.errors import UsageError
+from penstock.errors import ConservationError, UsageError
 from penstock.lab.simulation.cluster.flows import STAR
 from penstock.lab.simulation.cluster.partitions import ByCiphertext, Together, partition_named
 from penstock.lab.simulation.cluster.program import ClusterProgram
@@ -24,7 +24,7 @@ from penstock.lab.simulation.cluster.shapes import dealt, exchanges
 from penstock.lab.simulation.cluster.simgrid import SimGrid
 from penstock.lab.simulation.cluster.spec import Cluster
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, NoCache
-from penstock.scheme.play.engine import ConservationError, _engine
+from penstock.scheme.play.engine import _engine
 from penstock.scheme.play.hierarchy import (
     BackingTier,
     Pace,

@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.base.system.kept import kept
-from penstock.base.types import Ints
+from penstock.base.types import Bools, Ints
 from penstock.errors import UsageError, check_known
 
 Message = tuple[int, int, int]
@@ -185,7 +184,7 @@ def _direct_pattern(collective: AllGather | ReduceScatter) -> Pattern:
     """As `_direct` has it, worked out as arrays: the number of messages is the square of the hosts'."""
     members, blocks = np.asarray(collective.members), np.asarray(collective.blocks, dtype=np.int64)
     owner, other = np.divmod(np.arange(len(members) ** 2), max(1, len(members)))
-    needed: npt.NDArray[np.bool_] = np.ones(len(members), dtype=np.bool_)
+    needed: Bools = np.ones(len(members), dtype=np.bool_)
     if isinstance(collective, AllGather) and collective.receivers is not None:
         needed = np.isin(members, collective.receivers)
     sent = np.flatnonzero((owner != other) & (blocks[owner] > 0) & needed[other])

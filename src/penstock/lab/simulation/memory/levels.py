@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from penstock.base.types import Floats, Ints
-from penstock.errors import check_known
+from penstock.errors import SimulationInputError, check_known
 from penstock.lab.simulation.memory.residents import Reservation
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, NoCache, SizedCache
-from penstock.scheme.play.engine import SimulationInputError
 from penstock.scheme.play.hierarchy import BackingTier, Rates
 
 INDEPENDENT, INCLUSIVE, EXCLUSIVE = "independent", "inclusive", "exclusive"

@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from penstock.errors import SimulationInputError
 from penstock.lab.simulation.memory.levels import EXCLUSIVE, Hierarchy, Level, LevelLoad
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import SizedCache
-from penstock.scheme.play.engine import SimulationInputError
 
 JOINT_POLICIES = ("lru", "fifo")
 

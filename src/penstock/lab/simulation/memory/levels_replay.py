@@ -31,14 +31,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Floats, Ints
+from penstock.base.types import Bools, Floats, Ints
 from penstock.base.units import format_bytes
-from penstock.errors import check_known
+from penstock.errors import ConservationError, SimulationInputError, check_known
 from penstock.lab.simulation.memory.levels import INDEPENDENT, Hierarchy, Level, LevelLoad, check_write_back
 from penstock.lab.simulation.memory.levels_joint import replay_joint
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import ForcedHitRatio, NoCache, SizedCache
-from penstock.scheme.play.engine import Bools, ConservationError, SimulationInputError
 from penstock.scheme.play.hierarchy import Replay, replay
 
 
