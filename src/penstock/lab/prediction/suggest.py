@@ -10,7 +10,7 @@ the least scale that gives it, for the program on real data with the noise of ev
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.base.types import Row
@@ -123,13 +123,17 @@ def suggest(
             _add_per_slot(row, slots)
         suggestions.rows += possible
     if not suggestions.rows:
-        refusals = "".join(f"\n  ring dimension {ring}: {why}" for ring, why in suggestions.left_out.items())
-        level = f"{security}-bit security" if security else "no security asked for"
-        raise UsageError(f"no parameter set like '{program.params.name}' for {program.title}, {level}:{refusals}")
+        raise _none(program, security, suggestions.left_out)
     suggestions.rows.sort(
         key=lambda row: (row[column] is None, row[column], row["key_bytes"], row["ring_dim"], row["dnum"])
     )
     return suggestions
+
+
+def _none(program: Suggestible, security: int, left_out: Mapping[int, str]) -> UsageError:
+    refusals = "".join(f"\n  ring dimension {ring}: {why}" for ring, why in left_out.items())
+    level = f"{security}-bit security" if security else "no security asked for"
+    return UsageError(f"no parameter set like '{program.params.name}' for {program.title}, {level}:{refusals}")
 
 
 def _check_width(machine: Machine, ring_dim: int) -> None:
