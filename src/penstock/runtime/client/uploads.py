@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from penstock.base.system.files import os_errors
+from penstock.base.system.files import file_sha256, os_errors
 from penstock.base.system.web import Patience, ServiceError, ServiceRefused, Web
 from penstock.base.types import Row
 from penstock.errors import PenstockError
@@ -34,14 +33,9 @@ OnBytes = Callable[[int, int], None]
 
 def digest_of(path: Path) -> tuple[str, int]:
     """SHA-256 of a file in hexadecimal digits, and its bytes. Raises: FileError."""
-    digest = hashlib.sha256()
-    size = 0
-    buffer = memoryview(bytearray(1 << 20))
-    with os_errors(path, "read"), path.open("rb", buffering=0) as file:
-        while count := file.readinto(buffer):
-            digest.update(buffer[:count])
-            size += count
-    return digest.hexdigest(), size
+    sha256 = file_sha256(path)
+    with os_errors(path, "read"):
+        return sha256, path.stat().st_size
 
 
 class Uploads:
