@@ -347,8 +347,8 @@ class CompilingEvaluator(ExecutingEvaluator):
 
     engine: CompilingEngine
 
-    def __init__(self, engine: CompilingEngine, builder: TraceBuilder | None = None) -> None:
-        super().__init__(engine, builder)
+    def __init__(self, engine: CompilingEngine) -> None:
+        super().__init__(engine)
         rows = engine.compiled.row_tasks
         self.builder.on_add = lambda op_id: rows.append(engine.task)
 

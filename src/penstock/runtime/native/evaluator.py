@@ -25,7 +25,6 @@ from penstock.runtime.native.work import OverScale
 from penstock.scheme.operations import OpKind
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.params.primes import openfhe_primes
-from penstock.scheme.traces.builder import TraceBuilder
 
 _MOST_TERMS = 16
 """Of a sum in one pass: as many plaintexts are in memory at once."""
@@ -34,8 +33,8 @@ _MOST_TERMS = 16
 class ExecutingEvaluator(ExpandingEvaluator):
     """Each call goes to an executor, sums of one form in one pass. One evaluator belongs to one run of a program."""
 
-    def __init__(self, engine: Executor, builder: TraceBuilder | None = None) -> None:
-        super().__init__(engine.params, builder)
+    def __init__(self, engine: Executor) -> None:
+        super().__init__(engine.params)
         self.engine = engine
         self._dealt: Iterator[tuple[float | None, float | None]] | None = None
         """Times of the rows to come, where they were computed in one pass."""
@@ -114,8 +113,8 @@ class NativeEvaluator(ExecutingEvaluator):
 
     engine: NativeEngine
 
-    def __init__(self, engine: NativeEngine, ends: Ends, builder: TraceBuilder | None = None) -> None:
-        super().__init__(engine, builder)
+    def __init__(self, engine: NativeEngine, ends: Ends) -> None:
+        super().__init__(engine)
         self.ends = ends
 
     def _encrypt(self, values: Values) -> Executed:

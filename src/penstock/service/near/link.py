@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from penstock.base.types import RowView
 from penstock.errors import PenstockError, UsageError
-from penstock.service.near.frames import PREFIX, FrameRefused, Kind, Prefix, decode_prefix, encode_prefix
+from penstock.service.near.frames import PREFIX, Kind, Prefix, decode_prefix, encode_prefix
 
 Words = npt.NDArray[np.uint64]
 CHUNK_BYTES = 1 << 18
@@ -188,6 +188,3 @@ def _closed(error: OSError) -> LinkClosed:
     if isinstance(error, TimeoutError):
         return LinkClosed("the other side did not go on in time: it hangs, or the timeout is too short")
     return LinkClosed(f"the connection broke: {error.strerror or error}")
-
-
-__all__ = ["CHUNK_BYTES", "FrameRefused", "Link", "LinkClosed", "TokenBucket", "Words", "connect", "parse_address"]
