@@ -7,7 +7,6 @@ again.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 import re
@@ -17,6 +16,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
+from penstock.base.system.files import file_sha256
 from penstock.base.types import Row
 from penstock.errors import UnknownName, UsageError
 from penstock.lab.simulation.cluster.cluster import without_messages
@@ -253,7 +253,7 @@ def _read(text: str, size: str | None, params: CkksParameters | None, seed: int)
         trace = read_program(path)
         if params is not None or size is not None:
             raise UsageError("a trace has its parameters and size: list it in a table without params and size")
-        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+        checksum = file_sha256(path)
         return facts(trace.meta.workload, trace.meta.size, None, trace), checksum
     from penstock.program.running.reading import resolve
     from penstock.program.running.trace import trace_workload

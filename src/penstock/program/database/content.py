@@ -5,14 +5,13 @@ Every part is drawn by itself, so that a load that goes on needs nothing of what
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.system.files import os_errors
+from penstock.base.system.files import file_sha256, os_errors
 from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.program.database.description import MATCH, PIR, SSC
@@ -25,7 +24,6 @@ PART = 1024
 CENTRES = 16
 SPREAD = 0.6
 LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
-_HASH_BYTES = 1 << 20
 
 
 class Content(Protocol):
@@ -82,7 +80,7 @@ class FromFile:
         if not path.is_file():
             raise UsageError(f"{path}: no such file of records")
         self._rows = _vectors(path, width) if kind == SSC else _lines(path, width)
-        self.identity = {"generated": False, "file": path.name, "sha256": _file_digest(path)}
+        self.identity = {"generated": False, "file": path.name, "sha256": file_sha256(path)}
 
     @property
     def records(self) -> int:
@@ -128,11 +126,3 @@ def _vectors(path: Path, width: int) -> Floats:
             "two that holds them"
         )
     return array
-
-
-def _file_digest(path: Path) -> str:
-    state = hashlib.sha256()
-    with os_errors(path, "read"), path.open("rb") as file:
-        while part := file.read(_HASH_BYTES):
-            state.update(part)
-    return state.hexdigest()

@@ -12,7 +12,6 @@ an array;
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Container, Mapping
 from copy import copy
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from penstock.base.system import own_file
-from penstock.base.system.files import readable
+from penstock.base.system.files import file_sha256, readable
 from penstock.errors import UsageError
 from penstock.program.evaluator.protocol import Values
 from penstock.program.workloads.parts.check import Check
@@ -73,7 +72,7 @@ def identity(name: str) -> dict[str, str] | None:
     if not is_own(name):
         return None
     path = Path(load(name).__file__ or name)
-    return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return {"path": str(path), "sha256": file_sha256(path)}
 
 
 def _executed(path: Path, name: str) -> ModuleType:
