@@ -29,6 +29,7 @@ import numpy as np
 
 from node_forecast import NodeForecast, NodeProcessor
 from penstock import _engine
+from penstock.base.system.host import available_cores
 from penstock.base.units import parse_rate
 from penstock.lab.fit.fit import fit_machine, trace_measurements
 from penstock.lab.instorage.near_data import near_data
@@ -259,7 +260,7 @@ def main() -> None:
         [Job(tenant=TENANT, workload=name, size="ci", params="openfhe-bench") for name in (CALIBRATED_ON, MEASURED)]
     )
     params, store = job.program.params, owners.store
-    host = make_context(params, len(os.sched_getaffinity(0)))
+    host = make_context(params, available_cores())
     trace = trace_workload(MEASURED, params, "ci")
     host_machine = fitted("host", host, store, calibration)
     links = [parse_rate(each) for each in options.links]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from penstock.base.system.host import available_cores
 from penstock.program.package.capture import capture
 from penstock.program.package.content import ConstantsInMemory
 from penstock.program.package.file import PackageFile, open_package
@@ -141,7 +141,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--only", choices=["small", "large", "open"])
     arguments.add_argument("--repeat", type=int, default=5)
-    arguments.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    arguments.add_argument("--threads", type=int, default=available_cores())
     arguments.add_argument("--lanes", type=int, help="operations side by side (default: by cost)")
     arguments.add_argument("--format", choices=["table", "json"], default="table")
     options = arguments.parse_args()

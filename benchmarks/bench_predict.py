@@ -22,6 +22,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from penstock.base.system.host import available_cores
 from penstock.lab.prediction.prediction import predict
 from penstock.lab.prediction.whatif import WhatIfAxes, Workload, what_if
 from penstock.program.running import trace_workload
@@ -116,7 +117,7 @@ def measure_studies(workers: int) -> list[dict[str, Any]]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--runs", type=int, default=5)
-    arguments.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    arguments.add_argument("--workers", type=int, default=available_cores())
     arguments.add_argument("--format", choices=("table", "json"), default="table")
     options = arguments.parse_args()
 

@@ -37,6 +37,7 @@ import numpy as np
 
 from drawn_jobs import draw
 from penstock.base.system.files import write_atomic
+from penstock.base.system.host import available_cores
 from penstock.program.package.content import Package
 from penstock.program.package.file import write_package
 from penstock.runtime.client.pair import KeyPair
@@ -131,7 +132,7 @@ class Site:
         return (
             "[limits]\nrequests_per_s = 100000.0\ntenant_requests = 1000\nunfinished_jobs = 1000000\n"
             'connections = 512\n[retention]\nresults = "1000 h"\ninputs = "1000 h"\n'
-            f'[work]\nkey_bytes = "{self.scale.budget_bytes} B"\nthreads = {len(os.sched_getaffinity(0))}\n'
+            f'[work]\nkey_bytes = "{self.scale.budget_bytes} B"\nthreads = {available_cores()}\n'
             f'jobs = 1000000\nbacklog = "10000 h"\norder = "{order}"\neviction = "{eviction}"\n'
         )
 

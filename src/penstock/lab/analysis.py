@@ -6,7 +6,6 @@ Each stage is stored when it is done; an interrupted analysis resumes at the fir
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import resource
 from collections import defaultdict
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from penstock.base.runs.folder import RunFolder
 from penstock.base.runs.record import DamagedRun
+from penstock.base.system.host import available_cores
 from penstock.base.system.progress import Progress
 from penstock.base.types import Row, Rows
 from penstock.errors import ParamsError, PenstockError, UsageError
@@ -115,7 +115,7 @@ def analyze(run: RunFolder, request: AnalysisRequest, progress: Progress) -> Row
     """
     trace = _encrypted(run, request, progress)
     with progress.stage("fit this CPU"):
-        cpu = _fit(run, trace, request.threads or len(os.sched_getaffinity(0)))
+        cpu = _fit(run, trace, request.threads or available_cores())
     with progress.stage("simulate", total=len(request.machines)) as stage:
         _simulate(run, request, trace, cpu, stage.advance)
     return headline(run, trace)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.base.system.files import os_errors
+from penstock.base.system.host import available_cores
 from penstock.base.types import Rows
 from penstock.errors import PenstockError, UsageError
 from penstock.front.explorer import drives
@@ -69,7 +70,7 @@ class _Workers:
         os.register_at_fork(after_in_child=self.start)
 
     def start(self) -> None:
-        self.pool = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1), thread_name_prefix="explore")
+        self.pool = ThreadPoolExecutor(max_workers=min(4, available_cores()), thread_name_prefix="explore")
 
 
 _WORKERS = _Workers()

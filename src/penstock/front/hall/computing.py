@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from penstock import _engine
+from penstock.base.system.host import available_cores
 from penstock.base.units import format_bytes, parse_bytes
 from penstock.errors import BudgetTooSmall, KeyMissing, UsageError
 from penstock.front.hall.arguments import names_arguments
@@ -182,6 +183,6 @@ def package_server(
         Path(package),
         KeyStore(Path(keys), reading=True),
         tenant=tenant,
-        threads=threads or len(os.sched_getaffinity(0)),
+        threads=threads or available_cores(),
         key_budget_bytes=budget,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import ClassVar
 
+from penstock.base.system.host import available_cores
 from penstock.base.system.progress import Progress
 from penstock.base.types import Row, RowView
 from penstock.errors import PenstockError, UsageError
@@ -118,7 +118,7 @@ def run_queue(
         settings = WorkerSettings(
             store=owners.store.folder,
             budget_bytes=budget,
-            threads=threads or len(os.sched_getaffinity(0)),
+            threads=threads or available_cores(),
             policy=stated.policy,
             readable=(owners.folder,),
             writable=(owners.folder,),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from penstock.base.system.host import available_cores
 from penstock.base.types import Rows
 from penstock.lab.measure.events import EventRow
 from penstock.lab.measure.perf import ControlError, Perf, PerfProcess, explain_failure
@@ -27,7 +28,7 @@ MAX_SAMPLED_RUNS = 20
 
 def sample(request: Request, folder: Path, perf: Perf, child: Child, result: Profile, *, in_turns: bool) -> None:
     """Sample runs until enough was seen; `in_turns`: each after one that is not sampled, for the overhead."""
-    threads = request.threads or len(os.sched_getaffinity(0))
+    threads = request.threads or available_cores()
     affordable = int(MAX_SAMPLES / max(result.wall_s * threads, 1e-6))
     frequency = max(1, min(request.frequency_hz, affordable))
     if frequency < request.frequency_hz:

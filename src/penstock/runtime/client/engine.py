@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 
 from penstock.base.system import remedy
 from penstock.base.system.files import FileError
+from penstock.base.system.host import available_cores
 from penstock.base.version import __version__
 from penstock.errors import CapabilityMissing, KeyPairDamaged, KeyPairRefused, ParamsError, PenstockError
 from penstock.program.evaluator.protocol import Values, check_real, padded
@@ -63,7 +63,7 @@ def make_ring(params: CkksParameters, threads: int | None = None) -> Ring:
             depth=params.depth,
             secret=params.secret,
             security=params.security_asked or None,
-            threads=threads or len(os.sched_getaffinity(0)),
+            threads=threads or available_cores(),
         )
     except client.ClientError as error:
         raise ParamsError(f"set '{params.name}': {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock import _engine
+from penstock.base.system.host import available_cores
 from penstock.base.system.temporary import temporary_folder
 from penstock.base.types import Row
 from penstock.errors import PenstockError
@@ -194,7 +194,7 @@ class Prepared:
     ) -> None:
         self.params, self.expected, self.place, self._stack = params, expected, place, stack
         self.plan_why = plan_why
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or available_cores()
         check_kernels()  # ahead of the client, which takes its own from the same variable
         started = time.perf_counter()
         store, kept = None, None
@@ -311,7 +311,7 @@ class Prepared:
         if self.store is not None:
             self.made_keys = add_missing_keys(self.client, self.store, self.place.tenant, needed)
         kept = _KEPT_UNDER_BUDGET if self.saving else KEPT_CIPHERTEXTS + _kept_by_refreshes(self.expected)
-        self.context = make_context(self.params, threads or len(os.sched_getaffinity(0)), kept_ciphertexts=kept)
+        self.context = make_context(self.params, threads or available_cores(), kept_ciphertexts=kept)
         if self.store is None and self.place.node is None:
             folder = self.temporary("making")
             self.memory = keys_in_memory(self.client, self.context, self.place.tenant, needed, folder)

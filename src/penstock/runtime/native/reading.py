@@ -3,14 +3,13 @@ inside."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.base.system.host import installed_memory_bytes
+from penstock.base.system.host import available_cores, installed_memory_bytes
 from penstock.base.system.own_file import is_own, one_at_a_time
 from penstock.base.types import Row
 from penstock.errors import UsageError
@@ -111,7 +110,7 @@ def prepared_native(
         lambda params: trace_workload(name, params, size_name, seed, data),
         budget_bytes=place.budget_bytes if place.memory_bytes is None else int(_KEYS_OF_MEMORY * place.memory_bytes),
         memory_bytes=None if memory is None else int(_MEMORY_OF_KEYS * memory),
-        threads=threads or len(os.sched_getaffinity(0)),
+        threads=threads or available_cores(),
         is_real=lambda: refreshes_real_values(lambda ev: workload.program(ev, given, chosen), checked),
     )
     checked = choice.plan.params

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from penstock import _engine
 from penstock.base.system.files import os_errors, remove_dead, sync, sync_folder, unfinished_folder, write_atomic
+from penstock.base.system.host import available_cores
 from penstock.base.system.temporary import temporary_folder
 from penstock.errors import KeyPairDamaged, PenstockError, UsageError
 from penstock.program.database.similarity.comparison import Selection
@@ -381,7 +382,7 @@ def _small_ring(small: SmallRing, threads: int | None) -> Ring:
             depth=0,
             secret="uniform-ternary",
             security=None,
-            threads=threads or len(os.sched_getaffinity(0)),
+            threads=threads or available_cores(),
         )
 
 

@@ -5,7 +5,6 @@ It never holds a secret key, and imports no client.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import NoReturn
 import numpy as np
 
 from penstock import _engine
+from penstock.base.system.host import available_cores
 from penstock.errors import PenstockError, UsageError
 from penstock.program.database.similarity.scheme import Layout, SmallRing, large_parameters
 from penstock.program.database.similarity.search import WORKLOAD, search, search_trace
@@ -107,7 +107,7 @@ class Server:
                 f"{database} is of N = {layout.ring_dim} and q_0 = {self.described.modulus}, and the parameters are of "
                 f"N = {params.ring_dim} and q_0 = {small.modulus}: take the parameters that it was made with"
             )
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or available_cores()
         self.memory_bytes, self.key_budget_bytes, self._option = memory_bytes, key_budget_bytes, option
         self._plans: dict[bool, SearchPlan] = {}
         self._context = make_context(params, self.threads, kept_ciphertexts=KEPT[0])

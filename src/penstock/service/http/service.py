@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 
+from penstock.base.system.host import available_cores
 from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.runtime.keystore import KeyStore, check_tenant
@@ -40,7 +40,7 @@ def pool_of(config: Config, jobs: Jobs) -> WorkerPool:
             budget_bytes=work.key_bytes,
             floor_bytes=work.key_floor_bytes,
             abreast=work.abreast,
-            threads=work.threads or max(1, len(os.sched_getaffinity(0)) // work.abreast),
+            threads=work.threads or max(1, available_cores() // work.abreast),
             policy="lru" if work.eviction == "lru" else "future",
             readable=(tenants,),
             writable=(tenants,),

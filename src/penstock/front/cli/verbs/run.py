@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from penstock.base.system.files import check_target, write_atomic
+from penstock.base.system.host import available_cores
 from penstock.base.system.progress import Progress, StageProgress
 from penstock.base.system.vectors import check_form, check_room, write_vectors
 from penstock.base.types import RowView
@@ -238,7 +238,7 @@ def _write(
         write_trace(trace, trace_path, force=force)
         say(f"trace written to {trace_path}", quiet=quiet)
     if timings_path is not None:
-        timed = benchmark_of(trace, threads or len(os.sched_getaffinity(0)))
+        timed = benchmark_of(trace, threads or available_cores())
         write_atomic(timings_path, json.dumps(timed, indent=1).encode() + b"\n", force=force)
         left_out = len(trace.server_operations()) - len(timed["benchmarks"])
         if left_out:
