@@ -16,7 +16,7 @@ from penstock.scheme.work.kernels import Hoisting
 from penstock_studies.fheins import data
 from penstock_studies.fheins.model import FAIR, HEADLINE, POLICIES, FheinsStudy, Policy
 from penstock_studies.io_study.data import PrintedNumber
-from penstock_studies.io_study.rows import CLOSE
+from penstock_studies.io_study.rows import CLOSE, error_of
 
 
 def row(
@@ -41,18 +41,14 @@ def row(
     notes = [note] if note else []
     if fitted:
         notes.append("calibrated: fitted to this row, so it has no error")
-    error = _error(calibrated, value) if compare and not fitted else None
+    error = error_of(calibrated, value) if compare and not fitted else None
     if error is not None and abs(error) <= CLOSE:
         notes.append("calibrated: agrees")
     return {
         "id": row_id, "group": group, "policy": policy, "quantity": quantity, "unit": unit, "published": value,
         "calibrated": calibrated, "first_principles": ours, "error_calibrated": error,
-        "error_first_principles": _error(ours, value) if compare else None, "note": "; ".join(notes),
+        "error_first_principles": error_of(ours, value) if compare else None, "note": "; ".join(notes),
     }  # fmt: skip
-
-
-def _error(value: float | None, published: float | None) -> float | None:
-    return None if value is None or not published else (value - published) / published
 
 
 def fitted_clock(study: FheinsStudy) -> float:

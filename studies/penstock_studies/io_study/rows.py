@@ -37,8 +37,8 @@ def row(
     assert value is None or isinstance(value, float)
     bound = printed is not None and printed.bound
     compare = value is not None and not bound and policy == STUDY_POLICY
-    error_calibrated = _error(calibrated, value) if compare and not fitted else None
-    error_ours = _error(ours, value) if compare else None
+    error_calibrated = error_of(calibrated, value) if compare and not fitted else None
+    error_ours = error_of(ours, value) if compare else None
     notes = [note] if note else []
     if fitted:
         notes.append("calibrated: an input of that reading, or fitted to this row, so it has no error")
@@ -61,5 +61,6 @@ def row(
     }  # fmt: skip
 
 
-def _error(value: float | None, published: float | None) -> float | None:
+def error_of(value: float | None, published: float | None) -> float | None:
+    """Relative and signed; none of a value that is not known, or against 0."""
     return None if value is None or not published else (value - published) / published
