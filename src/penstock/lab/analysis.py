@@ -20,7 +20,7 @@ from penstock.base.system.progress import Progress
 from penstock.base.types import Row, Rows
 from penstock.errors import ParamsError, PenstockError, UsageError
 from penstock.lab.fit.fit import fit_machine, trace_measurements
-from penstock.lab.simulation.memory.serial_law import required_hit_ratio
+from penstock.lab.simulation.memory.serial_law import IDEAL_SHARE, required_hit_ratio
 from penstock.lab.simulation.play import simulate
 from penstock.program import workloads
 from penstock.program.running.clear import run_clear
@@ -49,8 +49,6 @@ TIERS = ("hbm", "ddr5", "pcie5", "rdma")
 HIT_RATIOS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 CACHE_SHARES = (0.125, 0.25, 0.5, 0.75, 1.0)
 """Cache sizes, as shares of the bytes of all keys of the program."""
-IDEAL_SHARE = 0.8
-"""The share of the ideal speed that the report asks the hit ratio for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
