@@ -7,6 +7,7 @@ last. docs/reference/run-folder.md documents every file and column.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import re
@@ -289,7 +290,8 @@ class RunFolder:
             raise ValueError(f"stage '{stage}' of {self.path} is stored already; ask has_stage() first")
         defaults = {"workload": self.config.get("workload"), "params": self.config.get("params")}
         table = results_table(stage, rows, defaults)
-        sequence = _smallest_unused(sequence_of(path) for path in self._stage_files())
+        taken = {sequence_of(path) for path in self._stage_files()}
+        sequence = next(number for number in itertools.count() if number not in taken)
         described = signed(table, self.id, **{"penstock.sequence": str(sequence)})
         folder = self.path / "stages"
         with os_errors(folder, "create"):
@@ -482,14 +484,6 @@ def folder_around(path: Path) -> Path | None:
             read_record(folder)
             return folder
     return None
-
-
-def _smallest_unused(used: Iterable[int]) -> int:
-    taken = set(used)
-    number = 0
-    while number in taken:
-        number += 1
-    return number
 
 
 def _file_name(name: str) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -14,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.base.runs.record import DamagedRun
+from penstock.base.system.plain import csv_of
 from penstock.base.system.tables import parquet
 from penstock.base.system.tables.parquet import Bounds, read_table
 from penstock.base.types import RowView
@@ -140,9 +139,4 @@ def sequence_of(path: Path) -> int:
 
 def as_csv(table: pa.Table) -> bytes:
     """The rows as CSV; unknown values are empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in table.to_pylist():
-        writer.writerow(["" if row[name] is None else row[name] for name in COLUMNS])
-    return text.getvalue().encode()
+    return csv_of(COLUMNS, ([row[name] for name in COLUMNS] for row in table.to_pylist()))

@@ -60,20 +60,21 @@ def available_cores() -> int:
 
 def host_description() -> Row:
     """What the measurements depend on; `None` where this system does not say. Names neither host nor user."""
-    frequency = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    frequency = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
     return {
-        "cpu_model": field_of(_text(Path("/proc/cpuinfo")) or "", "model name") or platform.processor() or None,
+        "cpu_model": field_of(text_of("/proc/cpuinfo") or "", "model name") or platform.processor() or None,
         "cores": available_cores(),
         "memory_bytes": installed_memory_bytes(),
         "kernel": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
-        "governor": _text(frequency),
+        "governor": (text_of(frequency) or "").strip() or None,
     }
 
 
-def _text(path: Path) -> str | None:
+def text_of(path: str) -> str | None:
+    """The text of a system file; `None` where there is none or it may not be read."""
     try:
-        return path.read_text().strip() or None
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
 
@@ -148,10 +149,7 @@ class Host:
 
     def read(self, path: str) -> str | None:
         """The text of a system file; `None` where there is none or it may not be read."""
-        try:
-            return Path(path).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return None
+        return text_of(path)
 
     def exists(self, path: str) -> bool:
         return Path(path).exists()

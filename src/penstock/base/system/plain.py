@@ -1,9 +1,11 @@
-"""Values as JSON has them."""
+"""Values as JSON has them, and tables as CSV has them."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +31,12 @@ def plain(value: object) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(plain(inner) for inner in value)
     return str(value) if isinstance(value, Path) else value
+
+
+def csv_of(names: Sequence[str], lines: Iterable[Iterable[object]]) -> bytes:
+    """A table as CSV: its head, then its lines; a cell without a value is empty."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(lines)
+    return text.getvalue().encode(errors="backslashreplace")

@@ -8,19 +8,17 @@ from penstock.base.system.probe import in_source_tree, install
 
 __all__ = ["client", "engine", "in_source_tree", "install", "key_pair", "object_stores", "simgrid", "studies"]
 
+_BUILT = "'make setup' builds it (Rust 1.89 or newer: https://rustup.rs)"
+
 
 def engine() -> str:
     """How to get a Rust core that loads and fits."""
-    if in_source_tree():
-        return "'make setup' builds it (Rust 1.89 or newer: https://rustup.rs)"
-    return f"{install(anew=True)} brings one that fits"
+    return _BUILT if in_source_tree() else f"{install(anew=True)} brings one that fits"
 
 
 def client() -> str:
     """How to get penstock's own client."""
-    if in_source_tree():
-        return "'make setup' builds it (Rust 1.89 or newer: https://rustup.rs)"
-    return "pip install penstock-client"
+    return _BUILT if in_source_tree() else "pip install penstock-client"
 
 
 def studies() -> str:

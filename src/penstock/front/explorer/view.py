@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 
-from penstock.base.system.plain import plain
+from penstock.base.system.plain import csv_of, plain
 from penstock.base.types import RowView
 
 PER_ROW = "row"
@@ -68,13 +66,8 @@ class View:
 
     def to_csv(self) -> bytes:
         """The table, with the names of the columns; a cell that a spreadsheet would run as a formula is quoted."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
         names = list(dict.fromkeys([*(column.name for column in self.columns), *(n for row in self.rows for n in row)]))
-        writer.writerow(names)
-        for row in self.rows:
-            writer.writerow([_cell(plain(row.get(name))) for name in names])
-        return text.getvalue().encode(errors="backslashreplace")
+        return csv_of(names, ([_cell(plain(row.get(name))) for name in names] for row in self.rows))
 
 
 def _cell(value: object) -> object:

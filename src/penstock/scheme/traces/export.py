@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from itertools import takewhile
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.base.system.files import write_atomic
+from penstock.base.system.plain import csv_of
 from penstock.base.types import Row, Rows
 from penstock.errors import UsageError
 from penstock.scheme.traces.fhe_benchmarking import result_of
@@ -55,8 +55,8 @@ def export(
         notes = [f"{late} later operations are left out: raise --max-events"] if late else []
         return [path], [*notes, *([f"{reason(untimed, 'time')}, and left out"] if untimed else [])]
     objects = path.with_name(f"{path.stem}.objects{path.suffix}")
-    write_atomic(path, _csv(trace.operations.to_pylist(), trace.operations.schema.names), force=force)
-    write_atomic(objects, _csv(trace.objects.to_pylist(), trace.objects.schema.names), force=force)
+    write_atomic(path, _csv(trace.operations), force=force)
+    write_atomic(objects, _csv(trace.objects), force=force)
     gone = trace.meta.left_out
     return [path, objects], [f"CSV has no place for {counted(gone)} that the trace left out"] if gone else []
 
@@ -69,13 +69,9 @@ def _jsonl(trace: Trace) -> bytes:
     return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
 
 
-def _csv(rows: Rows, columns: list[str]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([" ".join(map(str, v)) if isinstance(v, list) else v for v in row.values()])
-    return text.getvalue().encode()
+def _csv(table: pa.Table) -> bytes:
+    lines = ([" ".join(map(str, v)) if isinstance(v, list) else v for v in row.values()] for row in table.to_pylist())
+    return csv_of(table.schema.names, lines)
 
 
 def timeline(trace: Trace, *, max_events: int = DEFAULT_EVENTS) -> Row:
