@@ -27,8 +27,7 @@ BOUND = 0.15
 
 def is_budgets(run: RunFolder) -> bool:
     """Whether a run folder holds a study of key budgets."""
-    config = run.record.get("config")
-    return isinstance(config, dict) and config.get("kind") == KIND
+    return run.config.get("kind") == KIND
 
 
 def rows_of(budgets: Sequence[RowView]) -> Rows:

@@ -42,8 +42,7 @@ MOST_LINES = 200
 
 def is_sweep(run: RunFolder) -> bool:
     """Whether a run folder is a sweep's."""
-    config = run.record.get("config")
-    return isinstance(config, dict) and config.get("kind") == KIND
+    return run.config.get("kind") == KIND
 
 
 def sweep_rows(path: Path) -> Rows:
