@@ -41,6 +41,7 @@ def make_inputs(folder: Path) -> None:
     from penstock.runtime.client.pair import KeyPair
     from penstock.scheme.operations import rotation_key
     from penstock.scheme.params import catalogue
+    from support.openfhe_key import write_openfhe_key
 
     params = catalogue.get(SET)
     np.save(folder / "objects.npy", Zipf.draw(ACCESSES, OBJECTS, 0.8, 0.1, 1).objects)
@@ -48,10 +49,10 @@ def make_inputs(folder: Path) -> None:
     draw = np.random.default_rng(2)
     for name in ("a", "b"):
         (folder / f"{name}.ciphertext").write_bytes(pair.encrypt(draw.uniform(-1, 1, params.slots)))
-    pair.write_openfhe_key("relin", folder / "relin.key")
+    write_openfhe_key(pair, "relin", folder / "relin.key")
     for step in STEPS:
         key = rotation_key(step, params.ring_dim)
-        pair.write_openfhe_key(key, folder / f"{step}.key")
+        write_openfhe_key(pair, key, folder / f"{step}.key")
         if step in STEPS[:2]:
             for form in ("seeded", "full"):
                 pair.write_key(key, folder / f"{step}.{form}", tenant=TENANT, seeded=form == "seeded")

@@ -43,8 +43,9 @@ Every number that a study publishes next to the one that penstock computes (`pen
   `penstock reproduce NAME --format json`. The study's own page explains its numbers and their contradictions.
 
 Other checks: [predictions of run times](prediction-validation.md) on the machine that measured them, key sizes against
-OpenFHE's files to the byte ([parameters](parameters.md)), counts against SimFHE ([machines](machines.md)), clusters
-against SimGrid ([clusters](cluster.md)), drives against closed forms ([SSD](ssd.md)).
+OpenFHE's files to the byte ([parameters](../guides/parameters.md)), counts against SimFHE
+([machines](../guides/machines.md)), clusters against SimGrid ([clusters](../guides/cluster.md)), drives against closed
+forms ([SSD](../guides/ssd.md)).
 """
 BANDS = ((0.05, "within 5 %"), (0.20, "within 20 %"), (float("inf"), "further off"))
 

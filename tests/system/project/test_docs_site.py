@@ -69,15 +69,19 @@ def test_the_python_reference_has_what_is_public_and_nothing_else(reference: dic
 
 
 def test_each_room_has_a_page_of_its_own(reference: dict[str, str]) -> None:
-    nav = (ROOT / "mkdocs.yml").read_text()
-    folders = {path.parent.name for path in (ROOT / "src" / "penstock").glob("*/__init__.py")}
-    made = {f"reference/internal/{each}.md" for each in (*folders, "index")}
-    assert {name for name in reference if "internal" in name} == made
-    assert all(f"- reference/internal/{each}.md\n" in nav for each in folders)
-    page = reference["reference/internal/simulation.md"]
+    source, studies = ROOT / "src" / "penstock", ROOT / "studies" / "penstock_studies"
+    folders = {
+        path.parent.relative_to(source) for depth in ("*", "*/*") for path in source.glob(f"{depth}/__init__.py")
+    }
+    rooms = {".".join(folder.parts) for folder in folders}
+    rooms |= {"studies", *(f"studies.{path.parent.name}" for path in studies.glob("*/__init__.py"))}
+    assert {name for name in reference if name.startswith("source/")} == {
+        f"source/{name}.md" for name in (*rooms, "index")
+    }
+    page = reference["source/scheme.play.md"]
     assert "#### `price_trace`" in page
     assert "Cost and accesses of every server operation of a trace." in page
-    assert "## `penstock.lab.simulation.memory.levels`" in page
+    assert "## `penstock.lab.simulation.memory.levels`" in reference["source/lab.simulation.md"]
 
 
 def test_the_reference_holds_no_address(reference: dict[str, str]) -> None:
@@ -95,7 +99,7 @@ def test_no_word_of_the_reference_is_taken_for_a_tag(reference: dict[str, str]) 
 def test_every_page_is_in_the_navigation_once() -> None:
     nav = re.findall(r"- ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
     pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
-    made = {name for name in nav if name.startswith("reference/")}
+    made = {name for name in nav if name.startswith(("reference/", "source/"))}
     assert not pages - set(nav), "name these pages under nav in mkdocs.yml"
     assert sorted(nav) == sorted(pages | made)
 
