@@ -291,8 +291,7 @@ EXTENSIONS = {
         {
             "src/penstock/program/running/readings.py": (
                 Change(
-                    'READINGS.register("clear", "penstock.program.running.clear")',
-                    'READINGS.register("mine", "penstock.program.running.mine")',
+                    '    "clear": "penstock.program.running.clear",', '    "mine": "penstock.program.running.mine",'
                 ),
             )
         },

@@ -17,7 +17,7 @@ SOURCE = ROOT / "src"
 
 WINGS = {
     "errors": "",
-    "base": "units version moved types plugins system runs",
+    "base": "units version moved types arrays plugins system runs",
     "scheme": "operations unpriced params traces work machines play",
     "program": "evaluator package openfhe database workloads running",
     "runtime": "keystore native client scanning similarity",

@@ -33,7 +33,7 @@ def check_options(measure: bool, results: Sequence[Path], only: str | None, **gi
         if results or only is not None:
             raise UsageError("--measure makes new results: leave RESULTS and --only out")
         return
-    lone = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+    lone = [f"--{name.replace('_', '-')}" for name in ("budget", "target", "dry_run", "store") if given[name]]
     if lone:
         raise UsageError(f"{', '.join(lone)}: options of a measurement; add --measure")
 

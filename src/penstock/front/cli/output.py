@@ -15,9 +15,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from penstock.base.arrays import Complexes, Floats
 from penstock.base.system.files import check_target, write_atomic
 from penstock.base.system.plain import plain as plain
-from penstock.base.types import Complexes, Floats, Rows, RowView
+from penstock.base.types import Rows, RowView
 from penstock.base.units import format_bytes, format_named, format_rate, format_seconds
 from penstock.errors import UsageError
 from penstock.front.cli.options import all_of, quiet_option

@@ -93,7 +93,7 @@ def options(name: str, value: object) -> list[str]:
 def words_of_points(asked: WordedQuestion, question: Question) -> Rows:
     """The words of each point of a question on its one machine, in the order of `Question.points_on`, without machine.
 
-    >>> asked = asked_in(Words(machine=["sharp"], tier=["hbm", "pcie5"]), {"machine", "tier"}, OPTIONS)
+    >>> asked = worded_question(Words(machine=["sharp"], tier=["hbm", "pcie5"]), {"machine", "tier"}, OPTIONS)
     >>> words_of_points(asked, asked.question)
     [{'tier': ('hbm',)}, {'tier': ('pcie5',)}]
     """

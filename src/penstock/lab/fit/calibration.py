@@ -25,7 +25,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.lab.fit.measurements import Measurement
 from penstock.lab.fit.regression import NORMAL_MEDIAN
 from penstock.scheme.machines.calibration import Calibration, Factor

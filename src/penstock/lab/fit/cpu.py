@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.errors import MachineError
 from penstock.lab.fit.regression import Expectation, robust_nnls
 from penstock.scheme.machines.parallel import beyond_cache, loop_starts, unit_shares

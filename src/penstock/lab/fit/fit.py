@@ -14,7 +14,8 @@ from typing import SupportsFloat
 
 import numpy as np
 
-from penstock.base.types import Floats, Ints, Row
+from penstock.base.arrays import Floats, Ints
+from penstock.base.types import Row
 from penstock.errors import MachineError
 from penstock.lab.fit.calibration import Labels, factors_of, fit_calibration
 from penstock.lab.fit.cpu import (

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.lab.fit.calibration import Labels, factors_of, fit_calibration
 from penstock.lab.fit.cpu import CpuCosts, TimedRows, solve
 from penstock.scheme.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, operation_class

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.errors import MachineError
 from penstock.lab.fit.heldout import MIN_SD, ONE_SD
 from penstock.lab.fit.measurements import Measurement

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 
 _HUBER = 1.345  # 95 % efficiency where errors are normal (Huber, 1981)
 _ROUNDS = 40

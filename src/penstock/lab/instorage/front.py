@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Ints
+from penstock.base.arrays import Ints
 from penstock.errors import UsageError
 from penstock.lab.instorage.space import DesignSpace
 

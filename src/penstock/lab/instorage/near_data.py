@@ -21,7 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.types import Bools, Ints, Row, Rows
+from penstock.base.arrays import Bools, Ints
+from penstock.base.types import Row, Rows
 from penstock.base.units import format_bytes
 from penstock.errors import UsageError
 from penstock.lab.instorage.drive import drive_rates

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Ints, Row
+from penstock.base.arrays import Ints
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.lab.instorage.drive import DriveRates
 from penstock.lab.instorage.machine import UnitAccelerator

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.scheme.machines.parallel import CACHE, CONVERSION_THREADS, LOOPS, beyond_cache, loop_starts, unit_shares
 from penstock.scheme.machines.schema import TRANSFORM_MEASURES, Machine, Overlap
 from penstock.scheme.work.kernel_work import KernelWork

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.lab.prediction.batch import WorkBatch
 from penstock.lab.prediction.energy import part_energies, work_joules
 from penstock.program.evaluator.tally import Tally

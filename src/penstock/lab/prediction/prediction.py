@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.errors import UsageError
 from penstock.lab.fit.measurements import NATIVE
 from penstock.lab.prediction.batch import batch_seconds

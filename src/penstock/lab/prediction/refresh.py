@@ -16,7 +16,8 @@ from itertools import product
 
 import numpy as np
 
-from penstock.base.types import Floats, Row
+from penstock.base.arrays import Floats
+from penstock.base.types import Row
 from penstock.errors import ParamsError, UsageError
 from penstock.lab.prediction.prediction import predict
 from penstock.program.evaluator.call import Cipher

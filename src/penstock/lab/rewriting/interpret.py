@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.base.types import Ints
+from penstock.base.arrays import Ints
 from penstock.errors import TraceError
 from penstock.lab.rewriting.program import Op, Program, galois_step
 from penstock.scheme.operations import TRAITS, OpKind, Rules

@@ -1,7 +1,7 @@
-"""Prices a trace and plays it through a memory hierarchy, on one host or several.
+"""Questions about a trace on machines, memories and hosts, and their answers.
 
-`question` defines a question and makes its points, `play` plays them, `rows` has the columns of the answers. Below
-them: `price` turns a trace into costs and accesses; `host` plays one host over a tier or over levels (`memory`),
-`cluster` several hosts, `drive` a solid-state drive, and `instorage` queries inside one. Nothing is imported here, so
-that pricing and the closed forms work where the engine is not built.
+`words` is the table of what a person may ask, `worded` makes a `question` of it, which makes points; `play` plays them
+and gives rows. Below them are many memories (`memory`), hosts (`cluster`) and dedicated servers (`servers`). The price
+and the play of one memory are in `penstock.scheme.play`. Nothing is imported here, so that the closed forms work where
+the engine is not built.
 """

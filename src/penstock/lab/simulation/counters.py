@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.scheme.play.accesses import Accesses
 
 Steps = list[tuple[float, float]]

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from penstock.base.types import Floats, Ints, Row
+from penstock.base.arrays import Floats, Ints
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.lab.simulation.cluster.cluster import one_host, play_clusters
 from penstock.lab.simulation.cluster.program import ClusterProgram, prepare

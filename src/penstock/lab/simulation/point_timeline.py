@@ -6,7 +6,8 @@ from typing import cast
 
 import numpy as np
 
-from penstock.base.types import Floats, Row
+from penstock.base.arrays import Floats
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.lab.simulation.cluster.partitions import Together, partition_named
 from penstock.lab.simulation.cluster.program import ClusterProgram

@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from penstock.base.types import Floats, Ints, Row
+from penstock.base.arrays import Floats, Ints
+from penstock.base.types import Row
 from penstock.errors import UsageError
 from penstock.lab.simulation import counters
 from penstock.scheme.play.accesses import Accesses

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.circuits.bootstrap import input_levels
 from penstock.program.evaluator.protocol import Evaluator

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.program.database.filtering import JoinPlan, JoinScan
 from penstock.program.evaluator.protocol import Evaluator
 from penstock.program.workloads.parts.check import Check, refuse_path

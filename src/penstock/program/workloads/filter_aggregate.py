@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.program.database.filtering import FilterPlan, FilterScan
 from penstock.program.evaluator.protocol import Evaluator
 from penstock.program.workloads.parts.check import Check, refuse_path

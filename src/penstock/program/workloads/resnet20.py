@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits import convolution
 from penstock.program.evaluator.circuits.convolution import ImageLayout

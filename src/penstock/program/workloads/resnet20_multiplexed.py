@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.program.evaluator.circuits import multiplexed
 from penstock.program.evaluator.circuits.bootstrap import input_levels
 from penstock.program.evaluator.circuits.multiplexed import Multiplexed

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.errors import ParamsError, UsageError
 from penstock.program.evaluator.circuits.minimax import CompositeSign, composite_sign, parse_degrees
 from penstock.program.evaluator.placement import Chain, start_levels

@@ -24,7 +24,7 @@ from functools import partial, reduce
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.minimax import CompositeSign
 from penstock.program.evaluator.placement import Chain, start_levels

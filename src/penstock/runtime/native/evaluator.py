@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from penstock.program.evaluator.arguments import pairs_of
 from penstock.program.evaluator.call import Call, Cipher, Executed, NumberSum, Pass, PlainSum, Refresh
@@ -19,12 +20,14 @@ from penstock.program.evaluator.imaginary import ComplexValues
 from penstock.program.evaluator.protocol import Plain, Values, Weight
 from penstock.program.evaluator.rows import ciphertext
 from penstock.program.evaluator.scaling import ScaleState
-from penstock.runtime.native.client import Ends
 from penstock.runtime.native.engine import Executor, NativeEngine
 from penstock.runtime.native.work import OverScale
 from penstock.scheme.operations import OpKind
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.params.primes import openfhe_primes
+
+if TYPE_CHECKING:
+    from penstock.runtime.native.client import Ends
 
 _MOST_TERMS = 16
 """Of a sum in one pass: as many plaintexts are in memory at once."""

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erf, gammaln
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 
 SIGMA = 3.19
 """Standard deviation of the errors. Source: HomomorphicEncryption.org."""

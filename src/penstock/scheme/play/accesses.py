@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Bools, Ints
+from penstock.base.arrays import Bools, Ints
 from penstock.errors import SimulationInputError
 
 

@@ -1,8 +1,7 @@
 """A cache in front of one backing tier: what is loaded, and the time that it takes. Typed facade of the engine.
 
-`replay` plays accesses through a cache and returns the loads of each operation; `play_many` plays these over tiers
-and returns the time at each pace. The rules of cache, time modes and clock are in the documentation of the crate
-`penstock-sim`, and once more as plain Python in `tests/twins`.
+`replay` plays accesses through a cache and returns the loads of each operation; `play_many` plays these over tiers and
+returns the time at each pace. The crate `penstock-sim` has the rules, and `tests/twins` once more as plain Python.
 
 >>> from penstock.scheme.play.caches import Lru
 >>> accesses = Accesses.of([[(1, 600)], [(2, 400)], [(1, 600)]])
@@ -23,7 +22,8 @@ from typing import Literal, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Floats, Ints, Row
+from penstock.base.arrays import Floats, Ints
+from penstock.base.types import Row
 from penstock.base.units import format_bytes
 from penstock.errors import ConservationError, SimulationInputError, UsageError, check_known
 from penstock.scheme.play.accesses import Accesses

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.arrays import Bools, Floats, Ints
 from penstock.base.system import own_file
 from penstock.base.system.files import readable
-from penstock.base.types import Bools, Floats, Ints
 from penstock.errors import UsageError
 from penstock.scheme.play.engine import _engine
 

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.base.types import Bools, Floats, Ints, Row
+from penstock.base.arrays import Bools, Floats, Ints
+from penstock.base.types import Row
 from penstock.errors import TraceError, check_known
 from penstock.scheme.machines.schema import InsideModel, Machine
 from penstock.scheme.operations import TRAITS, OpKind

@@ -14,8 +14,9 @@ from itertools import chain
 
 import numpy as np
 
+from penstock.base.arrays import Floats, Ints
 from penstock.base.system.kept import Kept
-from penstock.base.types import Floats, Ints, Row
+from penstock.base.types import Row
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.types import Ints
+from penstock.base.arrays import Ints
 from penstock.scheme.operations import OpKind
 from penstock.scheme.traces.schema import (
     OBJECT_CLASSES,

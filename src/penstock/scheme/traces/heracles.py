@@ -363,7 +363,7 @@ def unknown_kind(instruction: HeraclesCall) -> OpKind | None:
 
     One with a separate instruction that lost its operands is a composite too: nobody knows its limbs and its key.
 
-    >>> [unknown_kind(Instruction(op)) for op in ("bk_composite", "bk_free", "Bootstrap")]
+    >>> [unknown_kind(HeraclesCall(op)) for op in ("bk_composite", "bk_free", "Bootstrap")]
     [<OpKind.COMPOSITE: 'composite'>, None, <OpKind.BOOTSTRAP: 'bootstrap'>]
     """
     op = instruction.op.lower()

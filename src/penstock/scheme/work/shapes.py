@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.types import Ints as Ints
+from penstock.base.arrays import Ints as Ints
 from penstock.errors import TraceError
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters

@@ -82,9 +82,9 @@ def choose(
             since_overdue: choices since the last overdue job was chosen.
 
     >>> from dataclasses import replace
-    >>> far = Candidate(number=0, tenant="a", waited_s=1, missing_bytes=10**9, key_bytes=10**9, compute_s=1)
+    >>> far = WaitingJob(number=0, tenant="a", waited_s=1, missing_bytes=10**9, key_bytes=10**9, compute_s=1)
     >>> near = replace(far, number=1, missing_bytes=0)
-    >>> choose([far, near], {}, Rule()), choose([replace(far, priority=1), near], {}, Rule())
+    >>> choose([far, near], {}, OrderRule()), choose([replace(far, priority=1), near], {}, OrderRule())
     (1, 0)
     """
     if since_overdue + 1 >= rule.overdue_every:

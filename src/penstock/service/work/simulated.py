@@ -103,9 +103,9 @@ def play(
 ) -> PlayedQueue:
     """Run all jobs.
 
-    >>> kinds = {"one": Kind(compute_s=1, key_bytes={"relin": 4})}
-    >>> jobs = [Arrival(at_s=0, tenant=tenant, kind="one") for tenant in ("a", "b", "a", "b")]
-    >>> play(jobs, kinds, 4, order=Order.LOCALITY, known_plan=False, rule=Rule()).order
+    >>> kinds = {"one": ProgramCost(compute_s=1, key_bytes={"relin": 4})}
+    >>> jobs = [JobArrival(at_s=0, tenant=tenant, kind="one") for tenant in ("a", "b", "a", "b")]
+    >>> play(jobs, kinds, 4, order=Order.LOCALITY, known_plan=False, rule=OrderRule()).order
     [0, 2, 1, 3]
     """
     queue, held, played = Queue(order, rule), Residents(budget_bytes), PlayedQueue(latencies_s=[0.0] * len(arrivals))

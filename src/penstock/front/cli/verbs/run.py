@@ -148,24 +148,21 @@ def command(
     """
     if tenants_path is not None or jobs_path is not None:
         _refuse_beside_a_queue(workload)
-        chosen = {"scheduling": scheduling, **{name: asked[name] for name in ("threads", "client_library")}}
-        _run_queue(tenants_path, jobs_path, chosen, output_format, quiet=quiet)
+        _run_queue(tenants_path, jobs_path, asked | {"scheduling": scheduling}, output_format, quiet=quiet)
         return
     workload = _named(workload, scheduling)
     advised, targets = wants_advice(advice, output_format), _output_files(outputs)
-    _check_files(asked["reading"], [trace_path, timings_path], force=force)
-    _check_outputs(workload, targets, force=force)
+    _check_files(workload, asked["reading"], [trace_path, timings_path], targets, force=force)
     program = {name: asked.pop(name) for name in ("params", "size", "reading")}
-    options = asked | {"inputs": asked["inputs"] or None}
-    line = shlex.join(["penstock", *sys.argv[1:]])
-    keeping = None if folder is None else Keeper(folder, line, workload, options, force=force, **program)
+    asked["inputs"] = asked["inputs"] or None
+    keeping = None if folder is None else _keeper(folder, workload, asked, force=force, **program)
     with nullcontext() if keeping is None else closing(keeping) as keeper:
         wanted = {"--trace": trace_path, "--timings": timings_path, "--output": targets}
         if keeper is not None and (stored := keeper.done_before(wanted)) is not None:
             say(f"{folder} is complete, and its numbers are shown; --force runs it again", quiet=quiet)
             emit(stored, output_format, table=lambda console: draw_run(console, stored))
             return
-        start = partial(run, workload, **program, **options, spelled=OPTIONS)
+        start = partial(run, workload, **program, **asked, spelled=OPTIONS)
         done, differs = _done(start, Progress(quiet=quiet).stage(f"{workload} encrypted"))
         _write(done.trace, trace_path, timings_path, asked["threads"], force=force, quiet=quiet)
         _write_outputs(done.outputs, targets, force=force, quiet=quiet)
@@ -174,6 +171,11 @@ def command(
         emit_advised(numbers, remedies, output_format, partial(draw_run, row=numbers))
         if differs is not None:
             raise differs
+
+
+def _keeper(folder: Path, workload: str, options: Values, **how: Any) -> Keeper:
+    """What keeps the run in a folder, with the command line of this process."""
+    return Keeper(folder, shlex.join(["penstock", *sys.argv[1:]]), workload, options, **how)
 
 
 def _done(start: Callable[..., Ran], progress: AbstractContextManager[StageProgress]) -> tuple[Ran, RunDiffers | None]:
@@ -249,18 +251,20 @@ def _write(
             )
 
 
-def _check_files(reading: str, paths: Sequence[Path | None], *, force: bool) -> None:
-    """Raises: UsageError: the reading records nothing to write. WouldOverwrite."""
+def _check_files(
+    workload: str, reading: str, paths: Sequence[Path | None], targets: Mapping[str | None, Path], *, force: bool
+) -> None:
+    """Ahead of a run. Raises: UsageError: the reading records nothing to write; as `_check_outputs`. WouldOverwrite."""
     for path in filter(None, paths):
         if not READINGS[reading].keys:
             raise UsageError(f"the {reading} reading records no trace; make one with 'penstock trace', or run native")
         check_target(path, force=force)
+    if targets:
+        _check_outputs(workload, targets, force=force)
 
 
 def _check_outputs(workload: str, targets: Mapping[str | None, Path], *, force: bool) -> None:
-    """Ahead of a run. Raises: UsageError: no such output, or more of them than a file holds; WouldOverwrite."""
-    if not targets:
-        return
+    """Raises: UsageError: no such output, or more of them than a file holds; WouldOverwrite."""
     package = getattr(workloads.get(workload), "PACKAGE", None)
     names = ["output"] if package is None else [output.name for output in package.outputs]
     for name, path in targets.items():
@@ -279,7 +283,8 @@ def _run_queue(tenants: Path | None, jobs: Path | None, asked: Values, output_fo
 
     if tenants is None or jobs is None:
         raise UsageError("a queue needs both files: --tenants FILE and --jobs FILE")
-    done = run_queue(tenants, jobs, **asked, progress=Progress(quiet=quiet))
+    how = {name: asked[name] for name in ("scheduling", "threads", "client_library")}
+    done = run_queue(tenants, jobs, **how, progress=Progress(quiet=quiet))
 
     def drawn(console: Console) -> None:
         known = dict.fromkeys(STATED, "stated") | dict.fromkeys(SIMULATED, "simulated")

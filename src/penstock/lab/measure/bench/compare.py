@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.base.types import Floats, Row, Rows
+from penstock.base.arrays import Floats
+from penstock.base.types import Row, Rows
 from penstock.errors import UsageError, cut
 from penstock.lab.fit.measurements import OPENFHE
 from penstock.lab.measure.bench.results import by_point, check_row, run_median_s, spread

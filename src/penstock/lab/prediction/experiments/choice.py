@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.lab.prediction.experiments.prior import VISIT_SD, of_threads
 
 LONGEST_S = 45.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.lab.fit.cpu import UNDIVIDED, UNITS, exclusive_amounts
 from penstock.lab.fit.measurements import Measurement, primitive_shape
 from penstock.lab.measure.bench.catalogue import PRIMITIVES

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.lab.fit.regression import NORMAL_MEDIAN
 from penstock.lab.prediction.experiments.items import Items
 from penstock.lab.prediction.experiments.prior import VISIT_SD, of_threads

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.lab.fit.cpu import NOMINAL_COST, UNDIVIDED, UNITS
 from penstock.lab.measure.bench.estimate import CALL_S, PARALLEL_GAIN, SECONDS_PER_MULTIPLICATION
 from penstock.scheme.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, operation_class

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from penstock.base.arrays import Floats
 from penstock.base.runs.folder import RunFolder
 from penstock.base.system.outside import json_of
-from penstock.base.types import Floats, Row, RowView
+from penstock.base.types import Row, RowView
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, check_known
 from penstock.lab.fit.measurements import CONDITIONS, OPENFHE, Measurement, primitive_shape, quiet_seconds
 from penstock.lab.measure.bench.catalogue import PRIMITIVES

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.errors import MachineError
 from penstock.lab.fit.measurements import WARM, Measurement
 from penstock.lab.prediction.models import (

@@ -25,8 +25,8 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from penstock.base.arrays import Bools, Ints
 from penstock.base.system.kept import kept
-from penstock.base.types import Bools, Ints
 from penstock.errors import UsageError, check_known
 
 Message = tuple[int, int, int]

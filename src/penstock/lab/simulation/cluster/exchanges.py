@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.base.types import Ints
+from penstock.base.arrays import Ints
 from penstock.lab.simulation.cluster.collectives import Collective, Pattern, pattern_of
 from penstock.lab.simulation.cluster.flows import Sharing, flow_seconds, link_bytes, pattern_seconds
 from penstock.lab.simulation.cluster.simgrid import SimGrid

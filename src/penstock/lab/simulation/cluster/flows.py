@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
+from penstock.base.arrays import Floats, Ints
 from penstock.base.system.kept import kept
-from penstock.base.types import Floats, Ints
 from penstock.lab.simulation.cluster.collectives import Pattern
 from penstock.lab.simulation.cluster.topology import Topology
 from penstock.scheme.machines.networks import Network

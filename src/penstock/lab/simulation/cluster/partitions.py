@@ -20,7 +20,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from penstock.base.types import Ints
+from penstock.base.arrays import Ints
 from penstock.errors import check_known
 from penstock.lab.simulation.cluster.collectives import AllGather, Collective, ReduceScatter
 from penstock.lab.simulation.cluster.dealing import (

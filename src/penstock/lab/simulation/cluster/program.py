@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast, get_args
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.arrays import Ints
 from penstock.base.system.kept import Kept
-from penstock.base.types import Ints
 from penstock.errors import UsageError
 from penstock.lab.simulation.cluster.partitions import AccessClass, Together
 from penstock.scheme.machines.schema import Machine

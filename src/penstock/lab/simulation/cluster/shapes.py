@@ -8,7 +8,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.lab.simulation.cluster.collectives import Collective
 from penstock.lab.simulation.cluster.exchanges import Exchanges
 from penstock.lab.simulation.cluster.partitions import HostPart, Together

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock.base.arrays import Floats, Ints
 from penstock.base.system import toml
 from penstock.base.system.kept import kept
 from penstock.base.system.outside import MOST_SETTINGS_BYTES, content_of
-from penstock.base.types import Floats, Ints
 from penstock.errors import UnknownName, UsageError, check_known
 
 Route = tuple[int, ...]

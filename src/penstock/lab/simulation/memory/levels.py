@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.errors import SimulationInputError, check_known
 from penstock.lab.simulation.memory.residents import Reservation
 from penstock.scheme.play.caches import Cache, ForcedHitRatio, NoCache, SizedCache

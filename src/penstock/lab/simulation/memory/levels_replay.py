@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Bools, Floats, Ints
+from penstock.base.arrays import Bools, Floats, Ints
 from penstock.base.units import format_bytes
 from penstock.errors import ConservationError, SimulationInputError, check_known
 from penstock.lab.simulation.memory.levels import INDEPENDENT, Hierarchy, Level, LevelLoad, check_write_back

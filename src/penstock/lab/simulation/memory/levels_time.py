@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Floats, Ints, Row
+from penstock.base.arrays import Floats, Ints
+from penstock.base.types import Row
 from penstock.errors import check_known
 from penstock.lab.simulation.memory.levels_replay import LevelsReplay
 from penstock.scheme.play import hierarchy

@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from penstock.base.types import Floats, Ints, Row
+from penstock.base.arrays import Floats, Ints
+from penstock.base.types import Row
 from penstock.errors import UnknownName, UsageError, check_known
 from penstock.scheme.play.own import OwnFile, TenantJob, is_own, own_file_at, turns_of
 from penstock.scheme.play.price import PricedTenants, PricedTrace

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.lab.simulation.servers.fleet import Arrangement, Fleet, Loading
 from penstock.lab.simulation.servers.stream import Stream
 

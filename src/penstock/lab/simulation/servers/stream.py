@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.base.types import Floats, Ints
+from penstock.base.arrays import Floats, Ints
 from penstock.errors import UsageError
 
 MOST_RUNS = 1_000_000

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Complexes, Floats
+from penstock.base.arrays import Complexes, Floats
 from penstock.program.database.similarity.comparison import Selection
 from penstock.program.database.similarity.scheme import COLUMNS, PAYLOAD, PAYLOAD_RANGE
 

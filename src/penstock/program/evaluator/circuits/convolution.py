@@ -17,7 +17,7 @@ from functools import partial, reduce
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.sums import fold
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Plain

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits.chebyshev import chebyshev_levels, evaluate
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator

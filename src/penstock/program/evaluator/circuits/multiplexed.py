@@ -15,7 +15,7 @@ from functools import partial, reduce
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.errors import ParamsError
 from penstock.program.evaluator.circuits.convolution import SHIFTS, inside
 from penstock.program.evaluator.circuits.sums import fold

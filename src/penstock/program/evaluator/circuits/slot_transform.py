@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from penstock.base.types import Complexes
+from penstock.base.arrays import Complexes
 from penstock.program.evaluator.circuits.chebyshev import rescale_level
 from penstock.program.evaluator.protocol import Ciphertext, InnerEvaluator, Plain
 

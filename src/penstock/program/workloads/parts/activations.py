@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits.minimax import CompositeSign, composite_sign, parse_degrees, relu_of
 from penstock.program.evaluator.placement import Chain

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.errors import UsageError
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.arrays import Floats
 from penstock.base.system import remedy
 from penstock.base.system.files import os_errors
 from penstock.base.system.outside import content_of, unpacked
-from penstock.base.types import Floats
 from penstock.errors import CapabilityMissing, PenstockError, UsageError
 
 SIDE = 14

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from penstock.base.arrays import Floats
 from penstock.base.system.outside import check_bytes, content_of
-from penstock.base.types import Floats
 from penstock.errors import CapabilityMissing, UsageError
 from penstock.program.workloads import Check
 from penstock.program.workloads.parts.images import MOST_IMAGE_BYTES, bundled_digits, upsample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.base.types import Floats
+from penstock.base.arrays import Floats
 from penstock.program.database.filtering import FilterScan, JoinScan, unit_of_codes
 from penstock.program.database.matching import MatchPlan
 from penstock.program.database.ranking import RankPlan
