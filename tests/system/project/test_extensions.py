@@ -113,8 +113,7 @@ from tempfile import TemporaryDirectory
 
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.runtime.keystore import KeyStore
-from penstock.runtime.native.client import open_client
-from penstock.runtime.native.ends import PreparedEnds
+from penstock.runtime.native.client import PreparedEnds, open_client
 from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysHeld
@@ -448,8 +447,8 @@ def extend(folder: Path, extension: Extension) -> None:
         assert not path.exists()
         if text.startswith("file:"):
             beside = path.with_name(text.removeprefix("file:"))
-            text = beside.read_text().replace(f'"{beside.stem}"', '"mine"')
-            text = re.sub(r"^(description|disputed) = .*\n", "", text, flags=re.MULTILINE)
+            text = re.sub(rf'(name ?[:=] ?)"{beside.stem}"', r'\1"mine"', beside.read_text())
+            text = re.sub(r"^(description = .*|disputed = \[\n(    .*\n)*\])\n", "", text, flags=re.MULTILINE)
         path.write_text(text)
     for name, changes in extension.change.items():
         path = folder / name
