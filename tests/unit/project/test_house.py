@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
@@ -157,6 +158,18 @@ def cycles(graph: Graph) -> Iterator[list[str]]:
 
 def test_no_room_imports_one_below_it():
     assert against_the_order(imports(SOURCE), ROOMS) == []
+
+
+def test_the_page_names_files_that_are_there():
+    rows = re.findall(r"^\| ((?:`[\w/-]+`,? ?)+)\|(.*)\|$", (ROOT / "docs" / "house.md").read_text(), re.MULTILINE)
+    assert len(rows) > 30
+    for rooms, text in rows:
+        folders = [SOURCE / "penstock" / room for room in re.findall(r"`([^`]+)`", rooms)]
+        folders += [ROOT / "crates" / folder.name / "src" for folder in folders]
+        for name in re.findall(r"`([\w/-]+(?:\.(?:py|rs)|/))`", text):
+            places = [SOURCE / "penstock" / name, ROOT / name, *(folder / name for folder in folders)]
+            places += [below / name for folder in folders for below in folder.glob("*")]
+            assert any(place.exists() for place in places), f"{rooms}: {name}"
 
 
 def test_no_cycle_of_files():
