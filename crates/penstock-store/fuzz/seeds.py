@@ -18,7 +18,7 @@ def main() -> None:
 
 
 def write_seeds(samples: Path) -> None:
-    subprocess.run([sys.executable, HERE.parent / "tests/support/openfhe_samples.py", samples], check=True)
+    subprocess.run([sys.executable, HERE.parent / "tests/openfhe_samples.py", samples], check=True)
     data = sorted(samples.glob("*.bin"))
     keys = {path.stem: path.read_bytes() for path in data if "ciphertext" not in path.stem}
     ciphertexts = {path.stem: path.read_bytes() for path in data if "ciphertext" in path.stem}

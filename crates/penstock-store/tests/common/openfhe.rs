@@ -42,7 +42,7 @@ fn make() -> Option<Samples> {
         return None;
     }
     let folder = Folder::new();
-    let run = Command::new(&python).arg(here.join("tests/support/openfhe_samples.py")).arg(folder.path()).output().unwrap();
+    let run = Command::new(&python).arg(here.join("tests/openfhe_samples.py")).arg(folder.path()).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let read = |name: &str| std::fs::read(folder.path().join(format!("{name}.bin"))).unwrap();
     Some(Samples {
