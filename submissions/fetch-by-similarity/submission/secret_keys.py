@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from penstock.runtime.client.passphrase import passphrase_of
 from penstock.errors import PenstockError
+from penstock.runtime.client.passphrase import passphrase_of
 from penstock.runtime.similarity.owner import Owner
 
 

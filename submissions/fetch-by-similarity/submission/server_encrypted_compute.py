@@ -7,11 +7,11 @@ from pathlib import Path
 
 from steps import MEMORY, Places, fresh, places, write_json
 
+from penstock.base.units import format_bytes, parse_bytes
 from penstock.errors import PenstockError
 from penstock.lab.measure.timings import benchmark_of
 from penstock.runtime.similarity.server import SearchAnswer, Server
 from penstock.runtime.similarity.where import where
-from penstock.base.units import format_bytes, parse_bytes
 
 
 def say(text: str) -> None:

@@ -4,8 +4,8 @@ import numpy as np
 from network import scores
 from steps import PACKAGE, ciphertexts, places
 
-from penstock.runtime.client import KeyPair
 from penstock.program.package.file import open_package
+from penstock.runtime.client import KeyPair
 
 at = places()
 pair = KeyPair.load(at.secret, open_package(PACKAGE).params, threads=1)

@@ -2,10 +2,10 @@
 
 from steps import PACKAGE, emptied, places
 
-from penstock.runtime.client import KeyPair
 from penstock.front.hall.computing import package_keys
-from penstock.runtime.keystore import KeyStore
 from penstock.program.package.file import open_package
+from penstock.runtime.client import KeyPair
+from penstock.runtime.keystore import KeyStore
 
 at = places()
 pair = KeyPair.generate(open_package(PACKAGE).params)

@@ -65,8 +65,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 def quick(patch: pytest.MonkeyPatch) -> None:
     """No more runs where some disagree, short looks at the noise, and little to push out of the caches."""
-    patch.setattr("penstock.lab.measure.bench.suite.REPEATS", 1)
-    patch.setattr("penstock.lab.measure.bench.suite.PROBE_POINT_S", 1e-3)
+    patch.setattr("penstock.lab.measure.bench.primitive_runs.REPEATS", 1)
+    patch.setattr("penstock.lab.measure.bench.timing.PROBE_POINT_S", 1e-3)
     patch.setattr("penstock.lab.measure.bench.timing.last_level_cache_bytes", lambda: 1 << 20)
 
 

@@ -208,7 +208,7 @@ def reader(site: Path, browser: Any) -> Iterator[Any]:
 def test_a_reader_follows_the_navigation_from_the_disk(site: Path, reader: Any) -> None:
     reader.click(".md-tabs >> text=Reference")
     reader.click(".md-nav--primary >> text=Releases")
-    reader.wait_for_url(f"{site.as_uri()}/releases.html")
+    reader.wait_for_url(f"{site.as_uri()}/reference/releases.html")
     assert reader.inner_text("h1").startswith("Releases")
     reader.click(".md-header__button.md-logo")
     reader.wait_for_url(f"{site.as_uri()}/index.html")
