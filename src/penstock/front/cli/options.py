@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -59,6 +59,16 @@ def all_of(*options: Decorator) -> Decorator:
         return command
 
     return decorate
+
+
+def choice_option(option: str, known: Sequence[str], text: str, **settings: Any) -> Decorator:
+    """One of some words; the first of them where none is named, unless `default` says another."""
+    return click.option(option, type=click.Choice(known), help=text, **{"default": known[0], **settings})
+
+
+def several_option(option: str, field: str, text: str, **settings: Any) -> Decorator:
+    """An option that may be repeated; the command gets a tuple `field`."""
+    return click.option(option, field, multiple=True, help=f"{text}; may be repeated.", **settings)
 
 
 program_options = all_of(params_option, size_option, data_option)

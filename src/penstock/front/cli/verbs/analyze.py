@@ -16,7 +16,7 @@ from penstock.base.types import Row
 from penstock.base.units import format_bytes, format_seconds
 from penstock.errors import CheckFailed
 from penstock.front.cli.key_pair import client_library_option
-from penstock.front.cli.options import PATH, program_options, seed_option, threads_option
+from penstock.front.cli.options import PATH, choice_option, program_options, seed_option, several_option, threads_option
 from penstock.front.cli.output import Own, draw_rows, emit, known, output_options, say
 from penstock.front.cli.run_tables import checked, headed, timed
 from penstock.front.hall.analyzing import analyzed
@@ -29,27 +29,15 @@ from penstock.program.running.readings import DEFAULT_READING
 @program_options
 @seed_option
 @threads_option
-@click.option(
+@choice_option(
     "--reading",
-    type=click.Choice(READINGS_OFFERED),
+    READINGS_OFFERED,
+    "Who computes on ciphertexts: penstock's evaluator (native), or OpenFHE.",
     default=DEFAULT_READING,
-    help="Who computes on ciphertexts: penstock's evaluator (native), or OpenFHE.",
 )
 @client_library_option
-@click.option(
-    "--machine",
-    "machines",
-    multiple=True,
-    default=(THIS_CPU, *ACCELERATORS),
-    help="Machine to simulate on, by name or file; may be repeated.",
-)
-@click.option(
-    "--tier",
-    "tiers",
-    multiple=True,
-    default=TIERS,
-    help="Where the keys lie, by name or bandwidth ('3.5 GB/s'); may be repeated.",
-)
+@several_option("--machine", "machines", "Machine to simulate on, by name or file", default=(THIS_CPU, *ACCELERATORS))
+@several_option("--tier", "tiers", "Where the keys lie, by name or bandwidth ('3.5 GB/s')", default=TIERS)
 @click.option("-o", "--output", type=PATH, help="Run folder. Default: runs/<time>-<workload>.")
 @click.option("--force", is_flag=True, help="Start again in a run folder that is in use.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and how big it is.")

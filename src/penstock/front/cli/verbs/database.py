@@ -14,17 +14,14 @@ from penstock.base.types import Row
 from penstock.base.units import format_bytes, format_seconds, parse_bytes
 from penstock.errors import CheckFailed, UsageError
 from penstock.front.cli.key_pair import client_library_option
-from penstock.front.cli.options import PATH, THREADS, is_given, seed_option
+from penstock.front.cli.options import PATH, THREADS, choice_option, is_given, seed_option, several_option
 from penstock.front.cli.output import emit, format_option, output_options, say, toml_target
 from penstock.program.database.description import KINDS
 
 DEFAULT_BITS = 16
 
-reading_option = click.option(
-    "--reading",
-    type=click.Choice(("native", "openfhe")),
-    default="native",
-    help="Who computes on ciphertexts: penstock's evaluator, or OpenFHE.",
+reading_option = choice_option(
+    "--reading", ("native", "openfhe"), "Who computes on ciphertexts: penstock's evaluator, or OpenFHE."
 )
 
 
@@ -151,14 +148,14 @@ def verify_command(folder: Path, quiet: bool, output_format: str) -> None:
 
 @command.command("query")
 @click.argument("folder", type=PATH)
-@click.option("--index", "indices", type=int, multiple=True, help="pir: the record that is asked for; may be repeated.")
+@several_option("--index", "indices", "pir: the record that is asked for", type=int)
 @click.option("--folds", callback=_folds, help="pir: places in the dimensions after the first, 8 or 8,4.")
 @click.option(
     "--vector",
     type=PATH,
     help="ssc: a .npy file of features; a shorter vector ends in zeros. Default: a generated one.",
 )
-@click.option("--summation", type=click.Choice(("fold", "bsgs")), default="fold", help="ssc: of features.")
+@choice_option("--summation", ("fold", "bsgs"), "ssc: of features.")
 @click.option("--top", type=click.IntRange(min=1), default=10, help="ssc: how many are shown.")
 @click.option("--pattern", help="string-match: the text; found where it starts at a word (make --bits-per-slot).")
 @click.option("--prefetch", type=click.IntRange(min=0), default=4, help="Entries read ahead.")

@@ -14,7 +14,7 @@ from penstock.base.system.files import readable
 from penstock.base.system.limits import shortage
 from penstock.base.system.web import read_token
 from penstock.errors import CapabilityMissing, PenstockError, UnknownName, UsageError
-from penstock.front.cli.options import FILE, FOLDER
+from penstock.front.cli.options import FILE, FOLDER, several_option
 from penstock.front.cli.output import emit, format_option, say_choice
 from penstock.front.cli.service_options import ca_option
 
@@ -26,30 +26,14 @@ if TYPE_CHECKING:
 @click.command("explore")
 @click.argument("words", nargs=-1, metavar="[PROGRAM] [VIEW] [SETTING=VALUE]...")
 @click.option("--runs", type=FOLDER, default=Path("runs"), help="The folder of the runs.")
-@click.option(
-    "--machine",
-    "machines",
-    multiple=True,
-    type=FILE,
-    help="A machine file to offer next to the catalogue; may be repeated.",
+@several_option("--machine", "machines", "A machine file to offer next to the catalogue", type=FILE)
+@several_option(
+    "--trace", "traces", "A program (.py), a package (.pkg) or a trace to offer next to the workloads", type=FILE
 )
-@click.option(
-    "--trace",
-    "traces",
-    multiple=True,
-    type=FILE,
-    help="A program (.py), a package (.pkg) or a trace to offer next to the workloads; may be repeated.",
+@several_option(
+    "--policy", "policies", "A policy or prefetcher of your own (.py) to offer next to the engine's", type=FILE
 )
-@click.option(
-    "--policy",
-    "policies",
-    multiple=True,
-    type=FILE,
-    help="A policy or prefetcher of your own (.py) to offer next to the engine's; may be repeated.",
-)
-@click.option(
-    "--predictions", multiple=True, type=FILE, help="Rows of 'predict validate --format json' to show; may be repeated."
-)
+@several_option("--predictions", "predictions", "Rows of 'predict validate --format json' to show", type=FILE)
 @click.option(
     "--service",
     metavar="URL",

@@ -12,7 +12,7 @@ from penstock.base.system.progress import Progress
 from penstock.base.types import Row, RowView
 from penstock.base.units import format_seconds
 from penstock.errors import CheckFailed
-from penstock.front.cli.options import PATH, program_options, seed_option, threads_option
+from penstock.front.cli.options import PATH, choice_option, program_options, seed_option, threads_option
 from penstock.front.cli.output import Own, draw_rows, emit, output_options, say, shown
 from penstock.front.hall.profiling import profiled
 from penstock.lab.measure.profiled import Profile
@@ -28,11 +28,10 @@ from penstock.lab.measure.profiled import Profile
 @click.option("--folded", type=PATH, help="Sample call stacks into this folded-stacks file.")
 @click.option("--speedscope", type=PATH, help="The same as speedscope JSON.")
 @click.option("--frequency", "frequency_hz", type=click.IntRange(1, 10_000), default=199, help="Samples a second.")
-@click.option(
+@choice_option(
     "--call-graph",
-    type=click.Choice(["dwarf", "fp"]),
-    default="dwarf",
-    help="Method of walking stacks; OpenFHE's wheel has no frame pointers, so 'fp' sees the innermost function only.",
+    ("dwarf", "fp"),
+    "Method of walking stacks; OpenFHE's wheel has no frame pointers, so 'fp' sees the innermost function only.",
 )
 @click.option("--full-stacks", is_flag=True, help="Keep the interpreter's own frames.")
 @click.option("--callgrind", is_flag=True, help="Also count instructions by function with valgrind: very slow.")

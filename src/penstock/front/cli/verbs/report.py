@@ -8,7 +8,7 @@ import click
 
 from penstock.base.runs.folder import RunFolder
 from penstock.errors import UsageError
-from penstock.front.cli.options import PATH
+from penstock.front.cli.options import PATH, choice_option
 
 
 @click.command()
@@ -21,13 +21,8 @@ from penstock.front.cli.options import PATH
     "benchmarks, benchmarks.html.",
 )
 @click.option("--figures", type=PATH, metavar="DIR", help="Draw figures for a paper into this folder instead, as SVG.")
-@click.option(
-    "--width",
-    type=click.Choice(["one-column", "two-column"]),
-    default="one-column",
-    help="Width of the figures: 85 or 178 mm.",
-)
-@click.option("--style", type=click.Choice(["sans", "serif"]), default="sans", help="Letters of the figures.")
+@choice_option("--width", ("one-column", "two-column"), "Width of the figures: 85 or 178 mm.")
+@choice_option("--style", ("sans", "serif"), "Letters of the figures.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 def command(
     folders: tuple[Path, ...], output: Path | None, figures: Path | None, width: str, style: str, force: bool

@@ -13,7 +13,7 @@ from penstock.base.system.files import check_target
 from penstock.base.types import Row
 from penstock.base.units import parse_bytes, parse_rate
 from penstock.errors import CheckFailed, UsageError
-from penstock.front.cli.options import PATH, params_option, parts_of, seed_option, size_option
+from penstock.front.cli.options import PATH, params_option, parts_of, seed_option, several_option, size_option
 from penstock.front.cli.output import draw_rows, emit, output_options, say
 
 if TYPE_CHECKING:
@@ -26,14 +26,7 @@ ON_CHIP = "on-chip"
 
 @click.command("rewrite")
 @click.argument("target", metavar="TRACE|WORKLOAD")
-@click.option(
-    "--pass",
-    "passes",
-    multiple=True,
-    required=True,
-    metavar="NAME[,NAME…]",
-    help=f"Passes in their order: {PASS_NAMES}; may be repeated.",
-)
+@several_option("--pass", "passes", f"Passes in their order: {PASS_NAMES}", required=True, metavar="NAME[,NAME…]")
 @params_option
 @size_option
 @seed_option

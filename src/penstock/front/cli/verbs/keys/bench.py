@@ -15,7 +15,7 @@ from penstock.base.system.progress import Progress
 from penstock.base.system.temporary import temporary_folder
 from penstock.base.types import Rows
 from penstock.errors import UsageError
-from penstock.front.cli.options import FOLDER, THREADS, size_option
+from penstock.front.cli.options import FOLDER, THREADS, choice_option, size_option
 from penstock.front.cli.output import Own, draw_rows, emit, output_options, shown
 from penstock.scheme.params import catalogue
 
@@ -142,12 +142,8 @@ def _shares(text: str) -> list[float]:
 @click.option("--num-keys", type=click.IntRange(min=5), default=24, help="Keys of one stream.")
 @click.option("--rounds", type=click.IntRange(min=1), default=5, help="Streams of each kind.")
 @disk_option
-@click.option(
-    "--form",
-    type=click.Choice(["full", "seeded"]),
-    default="full",
-    show_default=True,
-    help="Form of the keys on disk; penstock's client makes seeded ones.",
+@choice_option(
+    "--form", ("full", "seeded"), "Form of the keys on disk; penstock's client makes seeded ones.", show_default=True
 )
 @output_options
 def command(name: str, rounds: int, form: str, quiet: bool, output_format: str, **asked: Any) -> None:

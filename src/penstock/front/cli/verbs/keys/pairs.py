@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from penstock.errors import UnknownName
-from penstock.front.cli.options import FOLDER, Values
+from penstock.front.cli.options import FOLDER, Values, choice_option
 from penstock.front.cli.output import emit, format_option
 from penstock.front.cli.verbs.keys.store import keys_of_pair, open_store, removed_row, store_options
 from penstock.runtime.keystore import parameter_digest
@@ -64,12 +64,8 @@ def retire(tenant: str, params: str, place: Values, output_format: str) -> None:
     "--key-tag", metavar="TAG", help="Tag of the key pair, where the tenant has several ('penstock keys ls')."
 )
 @click.option("-o", "--output", "folder", required=True, type=FOLDER, help="Folder of the files.")
-@click.option(
-    "--layout",
-    type=click.Choice(tuple(LAYOUTS)),
-    default="registry",
-    show_default=True,
-    help="Which calls of OpenFHE read the files.",
+@choice_option(
+    "--layout", tuple(LAYOUTS), "Which calls of OpenFHE read the files.", default="registry", show_default=True
 )
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 @store_options

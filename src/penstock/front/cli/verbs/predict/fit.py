@@ -16,7 +16,7 @@ from penstock.base.types import Row, RowView
 from penstock.errors import UsageError
 from penstock.front.cli.imported import tell_imported
 from penstock.front.cli.measured_fit import ERRORS_STYLE, check_options, describe, draw_check, measure
-from penstock.front.cli.options import PATH, Values, counts_of, parts_of, quiet_option, together
+from penstock.front.cli.options import PATH, Values, choice_option, counts_of, parts_of, quiet_option, together
 from penstock.front.cli.output import draw_rows, emit, format_option, progress_console, toml_target
 from penstock.front.hall.fitting import BUDGET, TARGET, FitChoice, asked_of, counted, experiment_of, fitted, session_of
 from penstock.lab.fit.measurements import READINGS, Measurement, few_calls, statistic_of
@@ -63,20 +63,19 @@ if TYPE_CHECKING:
 @together(
     "origin",
     click.option("--cpu", help="CryptOracle's files of the CPU with this in its name: AMD."),
-    click.option(
+    choice_option(
         "--build",
-        type=click.Choice(BUILDS),
-        default=BUILDS[0],
-        help="CryptOracle's files of this build of OpenFHE: hexl and without-hexl belong to its comparison with "
+        BUILDS,
+        "CryptOracle's files of this build of OpenFHE: hexl and without-hexl belong to its comparison with "
         "Intel's HEXL.",
     ),
 )
-@click.option(
+@choice_option(
     "--statistic",
-    type=click.Choice(STATISTICS),
-    default=AUTO,
-    help="Times of primitives: quiet (5 % of the calls are faster), or the median of the calls. auto: median, as the "
+    STATISTICS,
+    "Times of primitives: quiet (5 % of the calls are faster), or the median of the calls. auto: median, as the "
     "programs that the machine prices run through the same disturbances.",
+    default=AUTO,
 )
 @click.option("--idle-power", metavar="WATTS|measure", help='Power without work: "20 W", or measured now (RAPL).')
 @click.option("--skip-bad", is_flag=True, help="Leave bad rows out and list them, instead of stopping at the first.")

@@ -11,7 +11,7 @@ from rich.console import Console
 from penstock.base.system.progress import Progress
 from penstock.base.types import Rows, RowView
 from penstock.errors import UsageError
-from penstock.front.cli.options import Values, numbers_of, program_options, seed_option
+from penstock.front.cli.options import Values, choice_option, numbers_of, program_options, seed_option
 from penstock.front.cli.output import Own, draw_rows, emit, output_options, say
 from penstock.program.workloads import valued
 
@@ -26,12 +26,7 @@ from penstock.program.workloads import valued
     metavar="K[,K…]",
     help="Sizes of the scale to try ('35,40' or '30..50'). Default: the set's own.",
 )
-@click.option(
-    "--reading",
-    type=click.Choice(["openfhe", "native"]),
-    default="openfhe",
-    help="Whose encrypted run; they differ where a program bootstraps.",
-)
+@choice_option("--reading", ("openfhe", "native"), "Whose encrypted run; they differ where a program bootstraps.")
 @click.option("--draws", type=click.IntRange(min=1), default=5, help="Number of draws of the noise.")
 @click.option("--measure", type=click.IntRange(min=1), metavar="RUNS", help="Also run it encrypted, so many times.")
 @click.option("--shared", is_flag=True, help="Also for results that others than the owner of the key learn.")

@@ -10,7 +10,7 @@ from rich.console import Console
 from penstock.base.types import RowView
 from penstock.base.units import format_bytes
 from penstock.front.cli.assumed import draw_assumed
-from penstock.front.cli.options import key_form_option
+from penstock.front.cli.options import choice_option, key_form_option, several_option
 from penstock.front.cli.output import draw_rows, emit, format_option, say_choice
 from penstock.lab.simulation.words import OPTIONS
 
@@ -22,14 +22,8 @@ from penstock.lab.simulation.words import OPTIONS
 @click.option("--machine", default="sharp", help="The accelerator on the host.")
 @click.option("--architecture", default="fheins", help="The accelerators in the drive.")
 @click.option("--drive", default="ssd-l")
-@click.option(
-    "--link",
-    "links",
-    multiple=True,
-    default=("pcie5", "rdma"),
-    help="Tier or bandwidth between host and drive ('7.9 GB/s'); may be repeated.",
-)
-@click.option("--keys-in", type=click.Choice(["dram", "flash"]), default="dram", help="Place of the keys in the drive.")
+@several_option("--link", "links", "Tier or bandwidth between host and drive ('7.9 GB/s')", default=("pcie5", "rdma"))
+@choice_option("--keys-in", ("dram", "flash"), "Place of the keys in the drive.")
 @click.option(
     "--hit-ratio",
     type=click.FloatRange(0, 1),

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from penstock.base.types import Row, Rows
-from penstock.front.cli.options import Decorator, Values, all_of
+from penstock.front.cli.options import Decorator, Values, all_of, choice_option, several_option
 from penstock.front.cli.output import draw_rows, emit, format_option, say
 
 if TYPE_CHECKING:
@@ -22,13 +22,7 @@ ENGINES = ("closed-form", "jump", "events")
 
 _switch = partial(click.option, default=True, show_default=False)
 _OPTIONS: tuple[Decorator, ...] = (
-    click.option(
-        "--drive",
-        "drives",
-        multiple=True,
-        default=("ssd-s", "ssd-l"),
-        help="A drive of 'penstock ssd scan', or a TOML file; may be repeated.",
-    ),
+    several_option("--drive", "drives", "A drive of 'penstock ssd scan', or a TOML file", default=("ssd-s", "ssd-l")),
     click.option(
         "--architecture",
         "architectures",
@@ -37,31 +31,23 @@ _OPTIONS: tuple[Decorator, ...] = (
         help="fheins, inspire, ciphermatch, a TOML file, or 'host': --machine behind PCIe. May be repeated.",
     ),
     click.option("--machine", default="sharp", help="The accelerator behind PCIe."),
-    click.option(
+    several_option(
         "--policy",
         "policies",
-        multiple=True,
+        "What the host does: restream|batch, overlap|serial, joined by '-'",
         default=("restream-overlap",),
-        help="What the host does: restream|batch, overlap|serial, joined by '-'; may be repeated.",
     ),
     click.option("--cache", help="Bytes of the database that a host that re-streams keeps between passes ('64 GB')."),
-    click.option(
+    choice_option(
         "--contention",
-        type=click.Choice(["free", "dram", "spill"]),
-        default="free",
-        help="What the drive's DRAM carries: nothing; queries and keys; also what scratchpads do not hold.",
+        ("free", "dram", "spill"),
+        "What the drive's DRAM carries: nothing; queries and keys; also what scratchpads do not hold.",
     ),
-    click.option(
-        "--encode",
-        type=click.Choice(["query", "batch"]),
-        default="query",
-        help="Raw records are encoded for each query, or once a batch.",
-    ),
-    click.option(
+    choice_option("--encode", ("query", "batch"), "Raw records are encoded for each query, or once a batch."),
+    choice_option(
         "--power",
-        type=click.Choice(["per-engine", "per-accelerator", "per-drive"]),
-        default="per-engine",
-        help="Number of instances of a row of the table of powers.",
+        ("per-engine", "per-accelerator", "per-drive"),
+        "Number of instances of a row of the table of powers.",
     ),
     click.option("--automorphism", type=click.Choice(["transforms", "permutation"]), help="Default: the machine's."),
     click.option(
@@ -80,17 +66,16 @@ _OPTIONS: tuple[Decorator, ...] = (
     ),
     _switch("--broadcast/--no-broadcast", help="Operands come over the DRAM once for all, or each."),
     click.option("--ordinary-reads", help="Other data that the host reads from the drive meanwhile ('1 GB/s')."),
-    click.option(
+    choice_option(
         "--modes",
-        type=click.Choice(["shared", "alternate"]),
-        default="shared",
-        help="With --ordinary-reads: conventional I/O and FHE acceleration at once, or in turns.",
+        ("shared", "alternate"),
+        "With --ordinary-reads: conventional I/O and FHE acceleration at once, or in turns.",
     ),
-    click.option(
+    choice_option(
         "--engine",
-        type=click.Choice(ENGINES),
+        ENGINES,
+        "A formula, or the event engine: with jumps of whole periods, or every event.",
         default="closed-form",
-        help="A formula, or the event engine: with jumps of whole periods, or every event.",
     ),
     format_option,
 )
@@ -105,14 +90,7 @@ limbs_option = click.option(
 
 def batches_option(default: int, what: str) -> Decorator:
     """`--batch`, for queries of one kind."""
-    return click.option(
-        "--batch",
-        "batches",
-        type=click.IntRange(min=1),
-        multiple=True,
-        default=(default,),
-        help=f"{what}; may be repeated.",
-    )
+    return several_option("--batch", "batches", what, type=click.IntRange(min=1), default=(default,))
 
 
 @click.command("pir")
@@ -151,12 +129,7 @@ def pir(slot_bits: int | None, **options: object) -> None:
 @click.option("--params", default="fheins-ssc", help="Parameter set.")
 @click.option("--database", default="128 GB", help="Ciphertexts together.")
 @batches_option(512, "Vectors in one ciphertext, which share its slots")
-@click.option(
-    "--summation",
-    type=click.Choice(["bsgs", "fold"]),
-    default="bsgs",
-    help="Sum over a vector by hoisted baby and giant steps, or by doubling.",
-)
+@choice_option("--summation", ("bsgs", "fold"), "Sum over a vector by hoisted baby and giant steps, or by doubling.")
 @click.option("--limbs", type=click.IntRange(min=0), help="Of a stored ciphertext. Default: the whole chain.")
 @with_options
 def ssc(batches: tuple[int, ...], limbs: int | None, output_format: str, **options: object) -> None:
@@ -254,11 +227,11 @@ def join(**options: object) -> None:
 @click.option("--params", default="fheins-ssc", help="Parameter set.")
 @click.option("--database", default="128 GB", help="Ciphertexts together.")
 @click.option("--dimensions", type=click.IntRange(min=1), default=4096, help="Of a hypervector: a power of two.")
-@click.option(
+@choice_option(
     "--summation",
-    type=click.Choice(["bsgs", "fold"]),
+    ("bsgs", "fold"),
+    "By doubling, or by hoisted baby and giant steps, whose keys need a larger DRAM.",
     default="fold",
-    help="By doubling, or by hoisted baby and giant steps, whose keys need a larger DRAM.",
 )
 @batches_option(1, "Queries together")
 @with_options

@@ -11,7 +11,7 @@ from rich.console import Console
 from penstock.base.system.files import check_target
 from penstock.base.units import format_bytes, format_rate, format_seconds
 from penstock.errors import UsageError
-from penstock.front.cli.options import PATH, Values, is_given, seed_option
+from penstock.front.cli.options import PATH, Values, choice_option, is_given, seed_option, several_option
 from penstock.front.cli.output import draw_rows, emit, output_options, say
 
 if TYPE_CHECKING:
@@ -33,44 +33,26 @@ DEFAULT_CACHE = "64 MiB"
     default=1024,
     help="Requests under way at once; each is a page, or --request-size of one.",
 )
-@click.option(
-    "--host",
-    type=click.Choice(["none", "pcie"]),
-    default="none",
-    help="Where pages go: nowhere behind error correction, or through DRAM and PCIe.",
-)
-@click.option(
+@choice_option("--host", ("none", "pcie"), "Where pages go: nowhere behind error correction, or through DRAM and PCIe.")
+@choice_option(
     "--arbitration",
-    type=click.Choice(["pipelined", "convoy"]),
-    default="pipelined",
-    help="Who gets a channel's bus: commands first, dies apart; or data first, dies together.",
+    ("pipelined", "convoy"),
+    "Who gets a channel's bus: commands first, dies apart; or data first, dies together.",
 )
-@click.option(
-    "--engine",
-    type=click.Choice(["events", "jump"]),
-    default="events",
-    help="Play every event, or jump whole periods of a steady state; the same result.",
+@choice_option(
+    "--engine", ("events", "jump"), "Play every event, or jump whole periods of a steady state; the same result."
 )
 @click.option("--from", "first", metavar="SIZE", default="0 B", help="Where the scan begins.")
 @click.option("--span", metavar="SIZE", help="What random reads fall on. Default: the whole drive.")
 @click.option("--request-size", metavar="SIZE", help="Part of each page that is sent. Default: the whole page.")
-@click.option(
-    "--page-mapping",
-    type=click.Choice(["identity", "cached", "nand"]),
-    default="identity",
-    help="The page table: all in DRAM, a cache of it, or in NAND.",
+@choice_option(
+    "--page-mapping", ("identity", "cached", "nand"), "The page table: all in DRAM, a cache of it, or in NAND."
 )
 @click.option("--mapping-cache", metavar="SIZE", help=f"With --page-mapping cached. Default: {DEFAULT_CACHE}.")
 @click.option("--background-writes", metavar="RATE", help="The host writes at this rate meanwhile ('500 MB/s').")
 @click.option("--background-reads", metavar="RATE", help="The host reads other pages at this rate meanwhile.")
 @click.option("--background-span", metavar="SIZE", help="What the other traffic falls on. Default: the whole drive.")
-@click.option(
-    "--set",
-    "changes",
-    multiple=True,
-    metavar="VALUE=TEXT",
-    help="Another value of the drive ('transfers=1000 MT/s'); may be repeated.",
-)
+@several_option("--set", "changes", "Another value of the drive ('transfers=1000 MT/s')", metavar="VALUE=TEXT")
 @click.option(
     "--timeline",
     type=PATH,

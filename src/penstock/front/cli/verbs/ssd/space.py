@@ -10,7 +10,7 @@ from rich.console import Console
 
 from penstock.base.types import Row
 from penstock.errors import UsageError
-from penstock.front.cli.options import PATH, Decorator, Values, all_of
+from penstock.front.cli.options import PATH, Decorator, Values, all_of, choice_option
 from penstock.front.cli.output import Own, draw_rows, emit, output_options, say, shown, write_rows
 
 if TYPE_CHECKING:
@@ -50,18 +50,13 @@ _BUDGETS: tuple[Decorator, ...] = (
 @click.option("--database", help="Bytes on the drive ('128 GB'). Default: the workload's in FHEIns.")
 @click.option("--architecture", default="fheins", help="Of functional units: a name, or a TOML file.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, help="Queries together.")
-@click.option(
+@choice_option(
     "--contention",
-    type=click.Choice(["free", "dram", "spill"]),
+    ("free", "dram", "spill"),
+    "What the drive's DRAM carries: nothing; queries and keys; also what scratchpads do not hold.",
     default="spill",
-    help="What the drive's DRAM carries: nothing; queries and keys; also what scratchpads do not hold.",
 )
-@click.option(
-    "--power",
-    type=click.Choice(["per-engine", "per-accelerator"]),
-    default="per-engine",
-    help="Number of instances of a row of the table of powers.",
-)
+@choice_option("--power", ("per-engine", "per-accelerator"), "Number of instances of a row of the table of powers.")
 @click.option("--machine", default="sharp", help="The accelerator behind PCIe.")
 @click.option("--policy", default="batch-overlap", help="What the host does, as in 'penstock ssd pir'.")
 @click.option("--play", is_flag=True, help="Play the designs of the front on the event engine, page by page.")
