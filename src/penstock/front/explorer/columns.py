@@ -19,7 +19,7 @@ MOST_SOURCES = 3
 
 
 def played(engine: Engine, asked: Asked) -> View:
-    """The rows that are asked for, for a view that has yet to be named."""
+    """The rows that are asked for, for a view that has yet to get its title."""
     library, (rows, warnings) = engine.library, engine.play(asked)
     columns = simulated_columns(
         [engine.machine(name) for name in asked.machines],
@@ -28,7 +28,7 @@ def played(engine: Engine, asked: Asked) -> View:
         stated=asked.hit_ratios is not None,
         decode=asked.state.text("decode"),
     )
-    return View(name="", title="", columns=columns, rows=rows, command=asked.command(library), warnings=warnings)
+    return View(title="", columns=columns, rows=rows, command=asked.command(library), warnings=warnings)
 
 
 def simulated_columns(

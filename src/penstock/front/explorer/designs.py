@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from penstock.errors import UsageError
+from penstock.base.system.progress import Progress
+from penstock.base.types import Row
 from penstock.lab.reports.designs import designs_space
 from penstock.lab.reports.space import Space
 
-DRIVES = ("ssd-s", "ssd-l")
-DEFAULT = "ssc"
+_OPTIONS: Row = {
+    "drives": ("ssd-s", "ssd-l"), "architecture": "fheins", "machine": "sharp", "policy": "batch-overlap", "batch": 1,
+    "contention": "spill", "power": "per-engine",
+}  # fmt: skip
+"""Options of `penstock ssd space` that have a default; the others are not given."""
+_LISTS = ("groups", "lanes", "scratchpads", "dram_rates", "dram_sizes", "links")
+_TEXTS = ("params", "database", "max_power", "max_area", "max_dram_rate", "max_dram_size")
 
 
 def queries() -> list[str]:
@@ -22,26 +28,9 @@ def designs(query: str) -> Space:
 
     Raises: UnknownName: no such workload.
     """
-    from penstock.lab.instorage.design_space import default_axes
-    from penstock.lab.instorage.drive import drive_rates
-    from penstock.lab.instorage.machine import UnitAccelerator
-    from penstock.lab.instorage.machine_spec import load_instorage
-    from penstock.lab.instorage.named import named_query
-    from penstock.lab.instorage.policies import HOST_POLICIES, Contention
-    from penstock.lab.instorage.queries import Inside
-    from penstock.lab.instorage.space import Baseline, explore
-    from penstock.scheme.machines import load_machine
+    from penstock.front.hall import designs as spaces
 
-    accelerator = load_instorage("fheins")
-    if not isinstance(accelerator, UnitAccelerator):
-        raise UsageError("fheins is known by one rate, and a design space needs functional units: reinstall penstock")
-    space = explore(
-        named_query(query, slot_bits=int(accelerator.slot.value)),
-        default_axes([drive_rates(name) for name in DRIVES]),
-        accelerator,
-        Baseline(machine=load_machine("sharp"), policy=HOST_POLICIES["batch-overlap"]),
-        inside=Inside(contention=Contention.SPILL),
-    )
-    most = accelerator.budget.value
-    rows = [{**row, "within_budgets": row["watts"] <= most} for row in space.rows()]
+    options = {**_OPTIONS, **dict.fromkeys(_LISTS, ()), **dict.fromkeys(_TEXTS)}
+    *_, budgets, space = spaces.designs(query, options, Progress(quiet=True))
+    rows = [{**row, "within_budgets": row["watts"] <= budgets[0].most} for row in space.rows()]
     return designs_space(rows, f"penstock ssd space {query}")

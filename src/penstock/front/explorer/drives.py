@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.front.explorer.state import State
+
 if TYPE_CHECKING:
     from penstock.lab.instorage.flash.scan import ScanResult
 
@@ -19,8 +21,8 @@ def names() -> list[str]:
     return drive_names()
 
 
-def scan(drive: str, pattern: str, queue_depth: int, end: str) -> ScanResult:
-    """A scan of `SCAN_BYTES`; `end`: `pcie` through DRAM and PCIe to the host, `none` out of error correction.
+def scan(state: State) -> ScanResult:
+    """A scan of `SCAN_BYTES`; it ends at `pcie` through DRAM and PCIe to the host, at `none` out of error correction.
 
     Raises: UnknownName: no such drive; UsageError: the drive is smaller than the scan.
     """
@@ -28,13 +30,14 @@ def scan(drive: str, pattern: str, queue_depth: int, end: str) -> ScanResult:
     from penstock.lab.instorage.flash.spec import Scan, ScanEngine, ScanPattern, ScanTarget
     from penstock.scheme.machines.drives import load_drive
 
-    asked = Scan(size_bytes=SCAN_BYTES, pattern=ScanPattern(pattern), queue_depth=queue_depth)
-    engine = ScanEngine.JUMP if pattern == "sequential" else ScanEngine.EVENTS
-    return scan_drive(load_drive(drive), asked, host=ScanTarget(end), engine=engine)
+    asked = Scan(size_bytes=SCAN_BYTES, pattern=ScanPattern(state.pattern), queue_depth=state.queue_depth)
+    engine = ScanEngine.JUMP if state.pattern == "sequential" else ScanEngine.EVENTS
+    return scan_drive(load_drive(state.drive), asked, host=ScanTarget(state.scan_end), engine=engine)
 
 
-def argv(drive: str, pattern: str, queue_depth: int, end: str) -> list[str]:
+def argv(state: State) -> list[str]:
     """The command that does the same scan."""
-    engine = "jump" if pattern == "sequential" else "events"
-    words = ["penstock", "ssd", "scan", "--drive", drive, "--pattern", pattern, "--queue-depth", str(queue_depth)]
-    return [*words, "--host", end, "--engine", engine, "--size", "1 GB", "--details"]
+    engine = "jump" if state.pattern == "sequential" else "events"
+    words = ["penstock", "ssd", "scan", "--drive", state.drive, "--pattern", state.pattern]
+    words += ["--queue-depth", str(state.queue_depth), "--host", state.scan_end, "--engine", engine]
+    return [*words, "--size", "1 GB", "--details"]

@@ -308,10 +308,8 @@ class Engine:
         Raises: UnknownName: no such drive.
         """
         one_of("drive", state.drive, drives.names())  # a path is none
-        return self._drives.get(
-            (state.drive, state.pattern, state.queue_depth, state.scan_end),
-            lambda: drives.scan(state.drive, state.pattern, state.queue_depth, state.scan_end),
-        )
+        key = state.drive, state.pattern, state.queue_depth, state.scan_end
+        return self._drives.get(key, lambda: drives.scan(state))
 
     def warm(self, state: State) -> None:
         """Prepare the first answer."""

@@ -44,7 +44,8 @@ def results(provenance: str, source: str, *named: tuple[str, str, str | None]) -
 class View:
     """One answer: the drawing, the download, and the equivalent command."""
 
-    name: str
+    name: str = ""
+    """The key of `VIEWS`; empty: that of the view that was asked for."""
     title: str
     columns: Sequence[ViewColumn]
     rows: Sequence[RowView]

@@ -63,7 +63,7 @@ def show(engine: Engine, name: str, state: State) -> View:
     state = engine.settled(state)
     make = partial(VIEWS[name], engine, state)
     view = engine.sheet(name, state, make) if name in SLOW else make()
-    return view if view.command else replace(view, command=printing(engine.library, name, state))
+    return replace(view, name=view.name or name, command=view.command or printing(engine.library, name, state))
 
 
 def printing(library: Library, name: str, state: State) -> str:

@@ -46,7 +46,6 @@ def compare_machines(engine: Engine, state: State) -> View:
     tier = engine.library.tier(asked.tiers[0])
     return replace(
         view,
-        name="machines",
         title=f"{short(sides[0])} and {short(sides[1])}",
         notes=[f"Both play {view.rows[0]['workload']} at {view.rows[0]['params']} over {tier.name}."],
         drawing={"facts": _facts(sides)},
@@ -88,7 +87,6 @@ def compare_runs(engine: Engine, state: State) -> View:
     rows = [_pair(*pair) for pair in shared[:MOST_ROWS]]
     used = [dimension for dimension in (*DIMENSIONS, "note") if any(row[dimension] is not None for row in rows)]
     view = View(
-        name="compare",
         title=f"{left} and {right}",
         columns=[
             *inputs(("quantity", "quantity")),

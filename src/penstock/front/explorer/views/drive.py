@@ -47,7 +47,6 @@ def drive(engine: Engine, state: State) -> View:
     channels = {f"channel_{i}": f"channel {i}" for i in range(len(engine.scan(of[0]).channel_busy))}
     source = f"penstock {__version__}: scan of drive {name}; 'penstock ssd drives {name}' has the source of every value"
     return View(
-        name="drive",
         title=f"Occupancy of drive {name}, {state.pattern} scan {ENDS[state.scan_end]}",
         columns=[
             *inputs(("drive", "drive"), ("pattern", "pattern"), ("queue_depth", "queue depth", "1")),
@@ -55,7 +54,7 @@ def drive(engine: Engine, state: State) -> View:
             *results("simulated", source, *((name, label, "share") for name, label in (PARTS | channels).items())),
         ],
         rows=rows,
-        command=shlex.join(drives.argv(name, state.pattern, state.queue_depth, state.scan_end)),
+        command=shlex.join(drives.argv(replace(state, drive=name))),
         notes=[
             "Share of the time that each part was taken, mean over the parts of its kind; below, each channel's bus by "
             f"itself. The command gives the row of queue depth {state.queue_depth}."

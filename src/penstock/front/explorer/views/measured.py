@@ -34,7 +34,6 @@ def measured(engine: Engine, state: State) -> View:
     against = " and ".join(sorted({pair.provenance for pair in known}))
     model = f"run {name}: the machine that was fitted to it, or its simulation"
     view = View(
-        name="measured",
         title=f"Measured against {against}, run {name}" if against else f"Measured times, run {name}",
         columns=[
             *inputs(("kind", "what")),

@@ -51,7 +51,6 @@ def tenants(engine: Engine, state: State) -> View:
     first = rows[0]
     source = f"penstock {__version__}: tenants that take turns, operation by operation, on {machine.title}"
     return View(
-        name="tenants",
         title=f"{first['workload']} for 1 to {TENANTS[-1]} tenants of {short(machine)}",
         columns=[*inputs(*_USERS), *results("simulated", source, *_TENANT)],
         rows=[_shown(row, _USERS + _TENANT) for row in rows],
@@ -85,7 +84,6 @@ def levels(engine: Engine, state: State) -> View:
     source = f"penstock {__version__}: levels of memory, played on {machine.title}"
     parts = ({**row, **level, "levels": row["tier"]} for row in played for level in row["levels"])
     return View(
-        name="levels",
         title=f"Levels of memory under {priced.workload} on {short(machine)}",
         columns=[*inputs(*_LEVEL), *results("simulated", source, *_SERVED)],
         rows=[_shown(part, _LEVEL + _SERVED) for part in parts],

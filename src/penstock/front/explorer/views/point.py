@@ -49,7 +49,6 @@ def whatif(engine: Engine, state: State) -> View:
         )
     return replace(
         view,
-        name="whatif",
         title=f"{view.rows[0]['workload']} at {view.rows[0]['params']} on {short(machine)}",
         notes=notes,
         drawing={"needed_hit_ratio": needed, "on_chip_bytes": machine.on_chip_bytes or None},
@@ -62,7 +61,6 @@ def hosts(engine: Engine, state: State) -> View:
     view, machine = played(engine, asked), engine.machine(state.machine)
     return replace(
         view,
-        name="hosts",
         title=f"{view.rows[0]['workload']} on 1 to {asked.hosts[-1]} hosts of {short(machine)}",
         notes=[
             f"Network {state.network}, partition {state.partition}. Times are those of the host that ends last; where "
@@ -86,7 +84,6 @@ def slowdown(engine: Engine, state: State) -> View:
     known = [library.tier(name) for name in tiers]
     return replace(
         played(engine, asked),
-        name="slowdown",
         title=f"Slowdown by tier and hit ratio on {short(engine.machine(state.machine))}",
         notes=["Total time over compute time; 1 is the ideal, and 1.25 is 80 % of the ideal speed."],
         drawing={

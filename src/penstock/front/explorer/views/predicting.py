@@ -71,7 +71,6 @@ def suggest(engine: Engine, state: State) -> View:
     left = len(sets.rows) - len(rows)
     ring_words = ["--ring-dim", str(ring_dim)] if rings else []
     return View(
-        name="suggest",
         title=f"Parameter sets for {rows[0]['workload']} on {short(machine)}",
         columns=results("predicted", f"penstock {__version__}: predict suggest on {machine.title}", *_SETS),
         rows=rows,
@@ -134,7 +133,6 @@ def precision(engine: Engine, state: State) -> View:
         )
     row = predict_precision(ProgramAtSet.of(valued(str(setting.program)), setting.params)).to_row()
     return View(
-        name="precision",
         title=f"Precision of {row['workload']} at {row['params']}",
         columns=results(
             "predicted", f"penstock {__version__}: predict precision, {row['draws']} draws of the noise", *_PRECISION
@@ -160,7 +158,6 @@ def predicted(engine: Engine, state: State) -> View:
     keys = _total(forecast, "key_bytes", format_bytes, "not known")
     rows = [{**row, "provenance": "predicted"} for row in forecast.rows[:MOST_SETS]]
     return View(
-        name="predict",
         title=f"Predicted run of {forecast.title}",
         columns=[
             *inputs(("operation", "operation")),

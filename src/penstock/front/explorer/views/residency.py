@@ -150,7 +150,6 @@ def residency(engine: Engine, state: State) -> View:
     if len(drawn) < int(np.count_nonzero((stays.last >= first) & (stays.first <= last))):
         notes.append("Stays that touch at this width are joined: zoom in to tell them apart.")
     return View(
-        name="residency",
         title=f"Keys on chip, operations {first:,} to {last:,} of {len(priced):,}",
         columns=[
             *inputs(("key", "key"), ("step", "rotates by", "1")),

@@ -44,7 +44,6 @@ def roofline(engine: Engine, state: State) -> View:
         notes.append("Kinds of operations are drawn for one host, without decoding.")
     return replace(
         view,
-        name="roofline",
         title=f"Roofline of compute, I/O and communication, {short(machine)} over {tier.name}",
         notes=notes,
         drawing={

@@ -28,7 +28,6 @@ def runs(engine: Engine, state: State) -> View:
     for name in library.run_names():
         rows.append(_row(engine, name, damage))
     return View(
-        name="runs",
         title=f"Runs in {library.runs}",
         columns=[
             *inputs(("run", "run"), ("workload", "workload"), ("size", "size"), ("params", "parameters")),
@@ -99,7 +98,6 @@ def run(engine: Engine, state: State) -> View:
         if isinstance(warning, dict)
     ]
     view = View(
-        name="run",
         title=f"Run {name}",
         columns=result_columns(name, rows),
         rows=rows[:MOST_ROWS],

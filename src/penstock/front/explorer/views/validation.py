@@ -28,7 +28,6 @@ def validation(engine: Engine, state: State) -> View:
     rows = engine.library.predictions(name)
     source = f"{files[name]}, predict validate: predicted / measured - 1"
     return View(
-        name="validation",
         title=f"Predictions against measurements, {name}",
         columns=[
             *inputs(*((name, name) for name in ("protocol", "application", "model")), ("n", "predictions", "1")),
