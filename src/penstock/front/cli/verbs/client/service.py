@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,34 +33,14 @@ KEYS, EVERYTHING = "keys", "everything"
 tenant_option = click.option("--tenant", metavar="NAME", help="Your name at the service, where it does not say it.")
 
 
-@contextmanager
 def opened(
-    service: str,
-    *,
-    token_file: Path | None,
-    ca: Path | None,
-    patience: str,
-    folder: Path | None = None,
-    passphrase_file: Path | None = None,
-    tenant: str | None = None,
-    threads: int | None = None,
-    allow_insecure: bool = False,
-) -> Iterator[Service]:
-    """A client of the service that the options name."""
+    service: str, *, token_file: Path | None, patience: str, passphrase_file: Path | None = None, **own: Any
+) -> Service:
+    """A client of the service that the options name. Args: own: of `Service`, with the same names."""
     from penstock.runtime.client import Service
 
-    with Service(
-        service,
-        token=read_token(token_file),
-        ca=ca,
-        folder=folder,
-        passphrase=passphrase_from(passphrase_file),
-        patience_s=parse_seconds(patience, "--patience"),
-        tenant=tenant,
-        threads=threads,
-        allow_insecure=allow_insecure,
-    ) as client:
-        yield client
+    token, phrase = read_token(token_file), passphrase_from(passphrase_file)
+    return Service(service, token=token, passphrase=phrase, patience_s=parse_seconds(patience, "--patience"), **own)
 
 
 @contextmanager
