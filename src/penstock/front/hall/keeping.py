@@ -26,6 +26,8 @@ _AGAIN = "run the same command again with --force, or name another folder"
 def config_of(program: str, params: object, size: str | None, reading: str, command: str, options: RowView) -> Row:
     """The resolved configuration of a run, as its folder stores it.
 
+    Args:   program, params, size, reading: as of `penstock.run`; command: stored with the run; options: what else tells
+            this run from others.
     Raises: UnknownName; UsageError: as `penstock.program.running.reading.resolve`.
     """
     workload, size_name, checked = resolve(program, set_of(params), size)
@@ -92,28 +94,15 @@ def kept_numbers(folder: RunFolder) -> Row:
 class Keeper:
     """The folder of one run, checked before the run; nothing is written until it has run.
 
-    Args:   command: stored with the run; program, params, size, reading: as of `penstock.run`; options: what else tells
-            this run from others.
-    Raises: DifferentRun: the folder holds another run, and not `force`; as `config_of`.
+    Args:   config: of `config_of`.
+    Raises: DifferentRun: the folder holds another run, and not `force`.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        command: str,
-        program: str,
-        options: RowView,
-        *,
-        params: object,
-        size: str | None,
-        reading: str,
-        force: bool,
-    ) -> None:
-        self._path, self._force = path, force
-        self._config = config_of(program, params, size, reading, command, options)
+    def __init__(self, path: Path, config: Row, *, force: bool) -> None:
+        self._path, self._config, self._force = path, config, force
         self._opened: RunFolder | None = None
         if path.exists():
-            self._opened = RunFolder.open_or_resume(path, self._config, force=force)
+            self._opened = RunFolder.open_or_resume(path, config, force=force)
 
     def done_before(self, wanted: RowView) -> Row | None:
         """The numbers of this run where its folder is complete; `None`: it has to run.

@@ -11,7 +11,7 @@ from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError, UsageError
 from penstock.front.hall.advising import Advised, advised_as
 from penstock.front.hall.arguments import names_arguments
-from penstock.front.hall.programs import Program, at_home, name_of, set_of, trace_of
+from penstock.front.hall.programs import AskedSet, Program, Spelled, at_home, name_of, set_of, trace_of
 from penstock.front.hall.result import Result, Table, listed, varying
 from penstock.lab.advice.predicted import Predicts, advise
 from penstock.lab.prediction.precision import DRAWS, Precision, ProgramAtSet, measure_precision, predict_precision
@@ -333,12 +333,7 @@ def _precision_rows(
         yield measure_precision(given, reading=reading, runs=measure, on_run=on_run).to_row()
 
 
-def counted_of(
-    program: object,
-    params: str | Path | CkksParameters | None,
-    size: str | None,
-    spelled: Callable[[str], str] = str,
-) -> Counted:
+def counted_of(program: object, params: AskedSet, size: str | None, spelled: Spelled = str) -> Counted:
     """Return the program as a predictor counts it: a workload anew at each set, a trace unchanged.
 
     Raises: as `penstock.trace`.

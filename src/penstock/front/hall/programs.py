@@ -71,6 +71,10 @@ class Traced(Result):
 
 Program = str | Path | Trace | Traced
 """What stands for a program: a workload's name, a Python file, a trace file, or a trace. A recorded context too."""
+AskedSet = str | Path | CkksParameters | None
+"""A parameter set that is asked for: its name, its file, or itself; `None`: the usual one."""
+Spelled = Callable[[str], str]
+"""How a front end writes a word."""
 
 
 @names_arguments
@@ -122,16 +126,9 @@ def _is_traced_here(program: object) -> bool:
     return isinstance(program, str | Path) and not is_trace_file(str(program))
 
 
-def trace_of(
-    program: object,
-    params: str | Path | CkksParameters | None,
-    size: str | None,
-    seed: int = 0,
-    spelled: Callable[[str], str] = str,
-) -> Trace:
+def trace_of(program: object, params: AskedSet, size: str | None, seed: int = 0, spelled: Spelled = str) -> Trace:
     """The trace that a program stands for.
 
-    Args:   spelled: how the front end writes a word.
     Raises: as `trace`.
     """
     if isinstance(program, Traced):
@@ -158,18 +155,18 @@ class Home(NamedTuple):
     beside: list[Trace]
     note: str | None
     """Name the set that was taken by default, and why."""
-    params: str | Path | CkksParameters | None
+    params: AskedSet
     """The set that was taken; `None`: the program's own."""
 
 
 def homes(
     program: object,
-    params: str | Path | CkksParameters | None,
+    params: AskedSet,
     size: str | None,
     seed: int,
     machines: Sequence[Machine],
     beside: Sequence[object] = (),
-    spelled: Callable[[str], str] = str,
+    spelled: Spelled = str,
 ) -> Iterator[Home]:
     """The program on each machine: without `params` each machine has its own set. Equal sets share their traces.
 
@@ -193,12 +190,8 @@ def homes(
 
 
 def at_home(
-    program: object,
-    params: str | Path | CkksParameters | None,
-    size: str | None,
-    machines: Sequence[Machine],
-    beside: Sequence[object] = (),
-) -> tuple[str | Path | CkksParameters | None, str | None]:
+    program: object, params: AskedSet, size: str | None, machines: Sequence[Machine], beside: Sequence[object] = ()
+) -> tuple[AskedSet, str | None]:
     """The set of a program on machines, and a line about it where nobody asked for one.
 
     Returns: the set that is asked for, else the machines' own; `None`: the program's own.

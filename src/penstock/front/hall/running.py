@@ -19,7 +19,7 @@ from penstock.base.units import parse_bytes
 from penstock.errors import CheckFailed, ParamsError, PenstockError, UsageError
 from penstock.front.hall.advising import Advised, advised_as
 from penstock.front.hall.arguments import names_arguments
-from penstock.front.hall.programs import name_of, set_of
+from penstock.front.hall.programs import AskedSet, Spelled, name_of, set_of
 from penstock.front.hall.result import Result
 from penstock.lab.advice.measured import Measured, advise
 from penstock.lab.simulation.names import one_of
@@ -37,8 +37,15 @@ if TYPE_CHECKING:
 
 NODE = "node:"
 """Before the address of a key node, in the place of a key store."""
+_OPTIONS = {
+    "key_budget_bytes": "key_budget", "input_budget_bytes": "input_budget", "memory_bytes": "memory", "store": "keys",
+    "tenant": "tenant", "client": "client", "client_library": "client_library",
+}  # fmt: skip
+"""Option of a reading -> the argument of `run` that gives it."""
 _WORDS = {"store": ("keys", "tenant"), "tenant": ("keys", "tenant")}
 """Option of a reading -> the words of the front ends that give it, where they are not its own."""
+_Inputs = RowView | str | Path | Sequence[str] | None
+"""Inputs of a package: vectors by name, or files."""
 RUN_READINGS = tuple(name for name, reading in READINGS.items() if reading.verb == "run")
 """The readings that give a program's values."""
 
@@ -137,9 +144,9 @@ def run(
         "key_budget": key_budget, "keys": keys, "tenant": tenant, "input_budget": input_budget, "memory": memory,
         "client": client, "client_library": client_library,
     }  # fmt: skip
-    options = options_of(chosen, **stated, spelled=spelled)
+    options = options_of(chosen, stated, spelled)
     own_data = data is not None or inputs is not None
-    clear = _in_the_clear(name, set_of(params), size, reading, seed, data, inputs, spelled)
+    clear = _in_the_clear(name, params, size, reading, seed, data, inputs, spelled)
     if chosen.keys:
         options |= {"threads": threads} | ({} if on_operation is None else {"on_operation": on_operation})
     if reading == "clear":
@@ -173,17 +180,18 @@ class _Clear:
 
 def _in_the_clear(
     name: str,
-    params: CkksParameters | None,
+    params: AskedSet,
     size: str | None,
     reading: str,
     seed: int,
     data: object,
-    inputs: RowView | str | Path | Sequence[str] | None,
-    spelled: Callable[[str], str],
+    inputs: _Inputs,
+    spelled: Spelled,
 ) -> _Clear:
     """The program in the clear, before another reading. Raises: as `run`."""
-    workload, size_name, checked = resolve(name, params, size)
-    given = _data_of(name, workload, workload.SIZES[size_name], checked, seed, data, inputs, spelled)
+    workload, size_name, checked = resolve(name, set_of(params), size)
+    drawn = partial(workload.data, workload.SIZES[size_name], checked.slots, seed)
+    given = _data_of(name, workload, drawn, data, inputs, spelled)
     started = time.perf_counter()
     clear = run_clear(name, checked, size_name, seed, given)
     numbers: Row = {
@@ -253,16 +261,9 @@ def _outgrown(ran: Ran, clear: _Clear) -> str:
 
 
 def _data_of(
-    name: str,
-    workload: ModuleType,
-    size: object,
-    params: CkksParameters,
-    seed: int,
-    data: object,
-    inputs: RowView | str | Path | Sequence[str] | None,
-    spelled: Callable[[str], str],
+    name: str, workload: ModuleType, drawn: Callable[..., Any], data: object, inputs: _Inputs, spelled: Spelled
 ) -> Any:
-    """The given data of a run, else the workload's own."""
+    """The given data of a run, else the workload's own. Args: drawn: makes these, of a path."""
     if inputs is not None:
         if not hasattr(workload, "PACKAGE"):
             raise UsageError(
@@ -275,7 +276,7 @@ def _data_of(
             return workload.given(inputs)
         return workload.read([str(inputs)] if isinstance(inputs, str | Path) else [str(path) for path in inputs])
     if data is None or isinstance(data, str | Path):
-        return workload.data(size, params.slots, seed, None if data is None else Path(data))
+        return drawn(None if data is None else Path(data))
     return data
 
 
@@ -313,28 +314,14 @@ def measured_numbers(done: Run, check: Check) -> Row:
     }
 
 
-def options_of(
-    reading: Reading,
-    *,
-    key_budget: str | int | None,
-    keys: str | Path | None,
-    tenant: str | None,
-    input_budget: str | int | None,
-    client: str | None,
-    client_library: str | None = None,
-    memory: str | int | None = None,
-    spelled: Callable[[str], str] = str,
-) -> Row:
+def options_of(reading: Reading, stated: RowView, spelled: Spelled) -> Row:
     """The options of a reading.
 
-    Args:   spelled: how the front end writes a word.
+    Args:   stated: arguments of `run` that some readings have alone.
     Raises: UsageError: an option that is not of this reading; a tenant without a store; UnitError.
     """
-    given: Row = {
-        "key_budget_bytes": key_budget, "input_budget_bytes": input_budget, "memory_bytes": memory, "store": keys,
-        "tenant": tenant, "client": client, "client_library": client_library,
-    }  # fmt: skip
-    given = {option: value for option, value in given.items() if value is not None}
+    given: Row = {option: stated[word] for option, word in _OPTIONS.items() if stated[word] is not None}
+    key_budget, keys, tenant = stated["key_budget"], stated["keys"], stated["tenant"]
     for option in given:
         if option not in reading.options and option != "key_budget_bytes":
             words = [spelled(word) for word in _WORDS.get(option, (option.removesuffix("_bytes"),))]
@@ -346,7 +333,7 @@ def options_of(
     if tenant is not None:
         check_tenant(tenant, spelled("tenant"))
     if keys is not None and str(keys).startswith(NODE):
-        given["node"] = _node_of(str(keys), key_budget, memory, spelled)
+        given["node"] = _node_of(str(keys), key_budget, stated["memory"], spelled)
         keys = os.environ.get("PENSTOCK_KEYS", "keys")
     if key_budget is not None and not reading.keys:
         raise UsageError(
@@ -361,7 +348,7 @@ def options_of(
 
 
 def _node_of(
-    keys: str, key_budget: str | int | None, memory: str | int | None, spelled: Callable[[str], str]
+    keys: str, key_budget: str | int | None, memory: str | int | None, spelled: Spelled
 ) -> partial[NodeEngine]:
     """What makes the engine at a key node. Raises: UsageError: a budget of memory here, or no address."""
     from penstock.service.near.link import parse_address

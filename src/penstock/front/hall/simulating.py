@@ -13,7 +13,7 @@ from penstock.base.types import Row, RowView
 from penstock.errors import UsageError
 from penstock.front.hall.advising import Advised, advised_as
 from penstock.front.hall.arguments import names_arguments
-from penstock.front.hall.programs import Home, Program, homes
+from penstock.front.hall.programs import AskedSet, Home, Program, homes
 from penstock.front.hall.result import Result, groups_of, listed, varying
 from penstock.lab.advice.simulated import Asks, advise
 from penstock.lab.simulation.cluster.simgrid import SimGrid, find_python
@@ -160,12 +160,7 @@ def _asked_of(arguments: RowView) -> WordedQuestion:
 
 
 def _answered(
-    asked: WordedQuestion,
-    program: object,
-    params: str | Path | CkksParameters | None,
-    size: str | None,
-    seed: int,
-    others: Sequence[object],
+    asked: WordedQuestion, program: object, params: AskedSet, size: str | None, seed: int, others: Sequence[object]
 ) -> tuple[list[Asks], list[str]]:
     """The answers on each machine, and notes on the sets that were taken."""
     messages = SimGrid(python=find_python()) if asked.simgrid else None

@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock.base.system.files import check_target, write_atomic
 from penstock.errors import UsageError
 from penstock.front.hall.arguments import names_arguments
-from penstock.front.hall.programs import Program, set_of, trace_of
+from penstock.front.hall.programs import AskedSet, Program, Spelled, set_of, trace_of
 from penstock.front.hall.result import Table
 from penstock.lab.prediction.suggest import MOST_DIGITS, ORDERS, RING_DIMS, Suggestions
 from penstock.lab.prediction.suggest import suggest as suggested
@@ -128,10 +128,7 @@ def suggest(
 
 
 def _check_wanted(
-    precision: float | None,
-    ring_dims: Sequence[int] | None,
-    digits: Sequence[int] | None,
-    spelled: Callable[[str], str],
+    precision: float | None, ring_dims: Sequence[int] | None, digits: Sequence[int] | None, spelled: Spelled
 ) -> None:
     """Raises: UsageError: a value that no parameter set has."""
     if precision is not None and not 1 <= precision <= MOST_BITS:
@@ -145,12 +142,7 @@ def _check_wanted(
 
 
 def _to_suggest(
-    program: object,
-    params: str | Path | CkksParameters | None,
-    size: str | None,
-    machine: Machine,
-    precision: float | None,
-    spelled: Callable[[str], str],
+    program: object, params: AskedSet, size: str | None, machine: Machine, precision: float | None, spelled: Spelled
 ) -> tuple[Workload | Carried, str | None]:
     """A program at the set that suggested ones are like, and a line about the set where nobody named it."""
     if isinstance(program, str | Path) and not is_trace_file(str(program)):

@@ -19,7 +19,7 @@ from penstock.base.system.files import check_target, write_atomic
 from penstock.base.system.host import available_cores
 from penstock.base.system.progress import Progress, StageProgress
 from penstock.base.system.vectors import check_form, check_room, write_vectors
-from penstock.base.types import RowView
+from penstock.base.types import Row, RowView
 from penstock.base.units import format_named
 from penstock.errors import CheckFailed, UnknownName, UsageError
 from penstock.front.cli.advice import advice_option, emit_advised, wants_advice
@@ -28,7 +28,7 @@ from penstock.front.cli.options import FILE, FOLDER, PATH, Values, program_optio
 from penstock.front.cli.output import draw_rows, emit, output_options, plain, say
 from penstock.front.cli.run_tables import draw_run
 from penstock.front.cli.terminal import PlainConsole
-from penstock.front.hall.keeping import Keeper
+from penstock.front.hall.keeping import Keeper, config_of
 from penstock.front.hall.running import Ran, RunDiffers, run
 from penstock.lab.measure.timings import benchmark_of
 from penstock.lab.simulation.words import OPTIONS
@@ -155,7 +155,7 @@ def command(
     _check_files(workload, asked["reading"], [trace_path, timings_path], targets, force=force)
     program = {name: asked.pop(name) for name in ("params", "size", "reading")}
     asked["inputs"] = asked["inputs"] or None
-    keeping = None if folder is None else _keeper(folder, workload, asked, force=force, **program)
+    keeping = None if folder is None else Keeper(folder, _config(workload, asked, **program), force=force)
     with nullcontext() if keeping is None else closing(keeping) as keeper:
         wanted = {"--trace": trace_path, "--timings": timings_path, "--output": targets}
         if keeper is not None and (stored := keeper.done_before(wanted)) is not None:
@@ -173,9 +173,9 @@ def command(
             raise differs
 
 
-def _keeper(folder: Path, workload: str, options: Values, **how: Any) -> Keeper:
-    """What keeps the run in a folder, with the command line of this process."""
-    return Keeper(folder, shlex.join(["penstock", *sys.argv[1:]]), workload, options, **how)
+def _config(workload: str, options: Values, **how: Any) -> Row:
+    """The configuration of a run, with the command line of this process."""
+    return config_of(workload, **how, command=shlex.join(["penstock", *sys.argv[1:]]), options=options)
 
 
 def _done(start: Callable[..., Ran], progress: AbstractContextManager[StageProgress]) -> tuple[Ran, RunDiffers | None]:
