@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 from rich.console import Console
@@ -79,15 +80,7 @@ def show(name: str, as_toml: bool, output_format: str) -> None:
 @seed_option
 @key_form_option
 @format_option
-def size(
-    name: str,
-    rotations: str | None,
-    workload: str | None,
-    size: str | None,
-    seed: int,
-    key_form: str | None,
-    output_format: str,
-) -> None:
+def size(name: str, rotations: str | None, workload: str | None, output_format: str, **asked: Any) -> None:
     """Show the sizes of keys, ciphertexts and plaintexts of a set without making any.
 
     SET is a name, a .toml file, or a package (.pkg), whose keys are counted. Without --rotations or --workload only the
@@ -111,10 +104,10 @@ def size(
         params = packaged.load(name).PACKAGE.params
     else:
         params = catalogue.get(name)
-    if size is not None and workload is None:
+    if asked["size"] is not None and workload is None:
         raise UsageError("--size names the size of a workload: add --workload")
     steps = None if rotations is None else _steps(rotations)
-    report = sizes(params, rotations=steps, program=workload, size=size, seed=seed, key_form=key_form).report
+    report = sizes(params, rotations=steps, program=workload, **asked).report
     emit(report, output_format, table=lambda console: _draw_sizes(console, params, report))
 
 

@@ -17,10 +17,11 @@ from penstock.front.cli.key_pair import open_pair, passphrase_from, passphrase_o
 from penstock.front.cli.lazy import NamedVerbs
 from penstock.front.cli.options import FILE, PATH, Values, all_of, quiet_option, threads_option, together
 from penstock.front.cli.output import emit, format_option, output_options, slot_rows
-from penstock.front.cli.service_options import ca_option, insecure_option, patience_option, service_option, token_option
+from penstock.front.cli.service_options import insecure_option, service_option
 from penstock.front.cli.verbs.client.keys import keys
 from penstock.front.cli.verbs.client.results import asked_of, results_options, tell_shared
 from penstock.front.cli.verbs.client.service import (
+    KEYED_ACCESS,
     deploy,
     made_for_program,
     remove,
@@ -76,23 +77,10 @@ for _verb in (keys, deploy, upload, submit, wait, result, uploaded, remove):
 @folder_argument
 @click.option("--params", "name", metavar="SET", help="Parameter set of the pair ('penstock params list').")
 @click.option("--program", metavar="NAME", help="With --service: the pair and the keys of this program.")
-@tenant_option
-@insecure_option
-@together("access", service_option(required=False), token_option, ca_option, patience_option)
-@passphrase_option
-@threads_option
+@together("access", tenant_option, insecure_option, service_option(required=False), *KEYED_ACCESS[1:], threads_option)
 @output_options
 def keygen(
-    folder: Path,
-    name: str | None,
-    program: str | None,
-    tenant: str | None,
-    allow_insecure: bool,
-    access: Values,
-    passphrase_file: Path | None,
-    threads: int | None,
-    quiet: bool,
-    output_format: str,
+    folder: Path, name: str | None, program: str | None, access: Values, quiet: bool, output_format: str
 ) -> None:
     """Make a key pair in a new folder, from the random bytes of the operating system. Nothing is ever overwritten.
 
@@ -115,14 +103,12 @@ def keygen(
     if program is not None:
         if access["service"] is None:
             raise UsageError("--program names a program of a service: add --service URL")
-        access |= {"passphrase_file": passphrase_file, "allow_insecure": allow_insecure}
-        access |= {"threads": threads, "tenant": tenant}
         emit(made_for_program(folder, program, access, quiet=quiet), output_format)
         return
     params = catalogue.get(name or "")
     _require_new(folder)
-    passphrase = passphrase_from(passphrase_file)
-    pair = KeyPair.generate(params, threads=threads)
+    passphrase = passphrase_from(access["passphrase_file"])
+    pair = KeyPair.generate(params, threads=access["threads"])
     _saved(pair.save(folder, passphrase=passphrase), folder)
     emit(_facts(folder, params, pair), output_format)
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 folder_argument = click.argument("folder", type=FOLDER)
 program_option = click.option("--program", metavar="NAME", required=True, help="Name of the deployed program.")
-keyed_access_options = together("access", *ACCESS, passphrase_option)
-"""As `access_options`, with the passphrase of the pair."""
+KEYED_ACCESS = (*ACCESS, passphrase_option)
+"""The way to a service, and the passphrase of the pair."""
 KEYS, EVERYTHING = "keys", "everything"
 tenant_option = click.option("--tenant", metavar="NAME", help="Your name at the service, where it does not say it.")
 
@@ -52,10 +52,7 @@ def bytes_shown(name: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
 
 def made_for_program(folder: Path, program: str, access: Values, *, quiet: bool) -> Rows:
     """The pair and the evaluation keys of `keygen --service`: a row a key."""
-    with (
-        opened(folder=folder, **access) as service,
-        Progress(quiet=quiet).stage("keys") as stage,
-    ):
+    with opened(folder=folder, **access) as service, Progress(quiet=quiet).stage("keys") as stage:
         deployed = service.program(program)
         if deployed.security_bits == 0 and access["allow_insecure"] and not quiet:
             warn(f"the parameters of '{program}' state no level of security: use test data only")
@@ -81,10 +78,9 @@ def deploy(package: Path, name: str, access: Values, quiet: bool, output_format:
 @click.command()
 @folder_argument
 @program_option
-@tenant_option
-@keyed_access_options
+@together("access", tenant_option, *KEYED_ACCESS)
 @output_options
-def upload(folder: Path, program: str, tenant: str | None, access: Values, quiet: bool, output_format: str) -> None:
+def upload(folder: Path, program: str, access: Values, quiet: bool, output_format: str) -> None:
     """Upload the evaluation keys that the service lacks for a program.
 
     Run it again after an interrupt: it goes on where the service is. Keys that are there are not sent again.
@@ -94,10 +90,7 @@ def upload(folder: Path, program: str, tenant: str | None, access: Values, quiet
       penstock client upload alice --service https://fhe.example.org --program scores --token-file token
     """
     sent = 0
-    with (
-        opened(folder=folder, tenant=tenant, **access) as service,
-        bytes_shown("keys", quiet) as shown,
-    ):
+    with opened(folder=folder, **access) as service, bytes_shown("keys", quiet) as shown:
 
         def counted(done: int, total: int) -> None:
             nonlocal sent
@@ -132,9 +125,7 @@ def upload(folder: Path, program: str, tenant: str | None, access: Values, quiet
     type=FOLDER,
     help="Only encrypt: write the inputs into this folder, for 'penstock load', and submit nothing.",
 )
-@insecure_option
-@keyed_access_options
-@threads_option
+@together("access", insecure_option, *KEYED_ACCESS, threads_option)
 @output_options
 def submit(
     folder: Path,
@@ -146,8 +137,6 @@ def submit(
     quiet: bool,
     output_format: str,
     job: str | None,
-    allow_insecure: bool,
-    threads: int | None,
     package: Path | None,
     priority: int,
 ) -> None:
@@ -163,10 +152,7 @@ def submit(
     """
     from penstock.program.workloads.packaged import read_inputs
 
-    with (
-        opened(folder=folder, threads=threads, allow_insecure=allow_insecure, **access) as service,
-        bytes_shown("inputs", quiet) as shown,
-    ):
+    with opened(folder=folder, **access) as service, bytes_shown("inputs", quiet) as shown:
         values = read_inputs(service.program(program).as_package(), inputs).inputs
         if prepare is not None:
             files = service.prepare(program, values, prepare)
@@ -206,8 +192,7 @@ def wait(folder: Path, job: str, timeout: str | None, access: Values, quiet: boo
 @click.option("-o", "--output", type=FILE, help="File of the values. Default: print them.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @results_options
-@keyed_access_options
-@threads_option
+@together("access", *KEYED_ACCESS, threads_option)
 @output_options
 def result(
     folder: Path,
@@ -216,7 +201,6 @@ def result(
     force: bool,
     asked: Values,
     access: Values,
-    threads: int | None,
     quiet: bool,
     output_format: str,
 ) -> None:
@@ -236,10 +220,7 @@ def result(
     """
     if output is not None:
         check_target(output, force=force)
-    with (
-        opened(folder=folder, threads=threads, **access) as service,
-        Progress(quiet=quiet).stage("outputs"),
-    ):
+    with opened(folder=folder, **access) as service, Progress(quiet=quiet).stage("outputs"):
         values = service.result(job, **asked_of(**asked))
         tell_shared(service, asked, quiet=quiet)
     if output is None:
