@@ -82,7 +82,7 @@ class StageProgress:
         """`steps` more are done."""
         self.update(self.done + steps)
 
-    def update(self, done: float, *, total: float | None = None, name: str | None = None) -> None:
+    def update(self, done: float, total: float | None = None, *, name: str | None = None) -> None:
         """`done` steps are done; `total` and `name` may be refined on the way."""
         self.done = done
         self.total = self.total if total is None else total

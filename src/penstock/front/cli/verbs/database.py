@@ -86,7 +86,7 @@ def make_command(folder: Path, quiet: bool, output_format: str, **asked: Any) ->
     from penstock.runtime.scanning.asked import made
 
     with Progress(quiet=quiet).stage(f"loading {folder.name}") as stage:
-        result = made(folder, _given(asked), **asked, on_segment=lambda done, total: stage.update(done, total=total))
+        result = made(folder, _given(asked), **asked, on_segment=stage.update)
     emit(result, output_format, table=lambda console: _draw(console, result))
 
 
@@ -189,9 +189,7 @@ def query_command(folder: Path, quiet: bool, output_format: str, **asked: Any) -
     from penstock.front.hall.databases import queried
 
     with Progress(quiet=quiet).stage(f"scanning {folder.name}") as stage:
-        result, notes, right = queried(
-            folder, _given(asked), **asked, on_entry=lambda done, total: stage.update(done, total=total)
-        )
+        result, notes, right = queried(folder, _given(asked), **asked, on_entry=stage.update)
     for note in notes:
         say(f"note: {note}", quiet=quiet)
     emit(result, output_format, table=lambda console: _draw(console, result))

@@ -182,7 +182,7 @@ def _done(start: Callable[..., Ran], progress: AbstractContextManager[StageProgr
     """A run with its progress, and the error of a result that differs."""
     with progress as stage:
         try:
-            return start(on_operation=lambda n, total: stage.update(n, total=total)), None
+            return start(on_operation=stage.update), None
         except RunDiffers as error:
             return error.run, error
 

@@ -41,7 +41,6 @@ results_options = together(
         "--queries",
         type=click.IntRange(min=1),
         default=1000,
-        show_default=True,
         metavar="N",
         help="With --for shared: results of this pair that others will learn in all.",
     ),
@@ -49,7 +48,6 @@ results_options = together(
         "--statistical-bits",
         type=click.IntRange(1, 128),
         default=30,
-        show_default=True,
         help="With --for shared: statistical security of the noise.",
     ),
 )

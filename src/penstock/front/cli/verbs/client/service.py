@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,13 +41,6 @@ def opened(
     return Service(service, token=token, passphrase=phrase, patience_s=parse_seconds(patience, "--patience"), **own)
 
 
-@contextmanager
-def bytes_shown(name: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Takes the bytes of an upload that are there, and draws them."""
-    with Progress(quiet=quiet).stage(name) as stage:
-        yield lambda done, total: stage.update(done, total=total)
-
-
 def made_for_program(folder: Path, program: str, access: Values, *, quiet: bool) -> Rows:
     """The pair and the evaluation keys of `keygen --service`: a row a key."""
     with opened(folder=folder, **access) as service, Progress(quiet=quiet).stage("keys") as stage:
@@ -71,8 +62,8 @@ def deploy(package: Path, name: str, access: Values, quiet: bool, output_format:
     Example:
       penstock client deploy model.pkg --name scores --service https://fhe.example.org --token-file token
     """
-    with opened(**access) as service, bytes_shown("package", quiet) as shown:
-        emit(service.deploy(package, name, on_bytes=shown), output_format)
+    with opened(**access) as service, Progress(quiet=quiet).stage("package") as stage:
+        emit(service.deploy(package, name, on_bytes=stage.update), output_format)
 
 
 @click.command()
@@ -89,16 +80,9 @@ def upload(folder: Path, program: str, access: Values, quiet: bool, output_forma
     Example:
       penstock client upload alice --service https://fhe.example.org --program scores --token-file token
     """
-    sent = 0
-    with opened(folder=folder, **access) as service, bytes_shown("keys", quiet) as shown:
-
-        def counted(done: int, total: int) -> None:
-            nonlocal sent
-            sent = total
-            shown(done, total)
-
-        keys = service.upload_keys(program, on_bytes=counted)
-    emit({"program": program, "keys": len(keys), "bytes": sent}, output_format)
+    with opened(folder=folder, **access) as service, Progress(quiet=quiet).stage("keys") as stage:
+        keys = service.upload_keys(program, on_bytes=stage.update)
+    emit({"program": program, "keys": len(keys), "bytes": stage.total or 0}, output_format)
 
 
 @click.command()
@@ -152,7 +136,7 @@ def submit(
     """
     from penstock.program.workloads.packaged import read_inputs
 
-    with opened(folder=folder, **access) as service, bytes_shown("inputs", quiet) as shown:
+    with opened(folder=folder, **access) as service, Progress(quiet=quiet).stage("inputs") as stage:
         values = read_inputs(service.program(program).as_package(), inputs).inputs
         if prepare is not None:
             files = service.prepare(program, values, prepare)
@@ -160,7 +144,7 @@ def submit(
             return
         deadline_s = None if deadline is None else parse_seconds(deadline, "--deadline")
         job = service.submit(
-            program, values, job, on_bytes=shown, deadline_s=deadline_s, package=package, priority=priority
+            program, values, job, on_bytes=stage.update, deadline_s=deadline_s, package=package, priority=priority
         )
     row = {"job": job, "program": program}
     emit(row, output_format, table=lambda console: console.print(job, highlight=False, soft_wrap=True))

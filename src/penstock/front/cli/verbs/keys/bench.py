@@ -94,7 +94,7 @@ def study(workload: str, size: str | None, output: Path | None, quiet: bool, out
                 shares=shares,
                 folder=place / "keys",
                 machine=machine,
-                on_run=lambda done, total: stage.update(done, total=total),
+                on_run=stage.update,
                 on_trace=keep,
             )
         )
@@ -142,9 +142,7 @@ def _shares(text: str) -> list[float]:
 @click.option("--num-keys", type=click.IntRange(min=5), default=24, help="Keys of one stream.")
 @click.option("--rounds", type=click.IntRange(min=1), default=5, help="Streams of each kind.")
 @disk_option
-@choice_option(
-    "--form", ("full", "seeded"), "Form of the keys on disk; penstock's client makes seeded ones.", show_default=True
-)
+@choice_option("--form", ("full", "seeded"), "Form of the keys on disk; penstock's client makes seeded ones.")
 @output_options
 def command(name: str, rounds: int, form: str, quiet: bool, output_format: str, **asked: Any) -> None:
     """Rotations at the full chain, paired in one run: by OpenFHE, natively with keys in memory, and natively with each
@@ -160,11 +158,5 @@ def command(name: str, rounds: int, form: str, quiet: bool, output_format: str, 
 
     params = catalogue.get(name)
     with Progress(quiet=quiet).stage("rotations", total=rounds) as stage:
-        measured = bench_keys(
-            params,
-            rounds=rounds,
-            form=KeyForm.named(form),
-            on_round=lambda done, total: stage.update(done, total=total),
-            **asked,
-        )
+        measured = bench_keys(params, rounds=rounds, form=KeyForm.named(form), on_round=stage.update, **asked)
     emit(asdict(measured), output_format)

@@ -64,9 +64,7 @@ def retire(tenant: str, params: str, place: Values, output_format: str) -> None:
     "--key-tag", metavar="TAG", help="Tag of the key pair, where the tenant has several ('penstock keys ls')."
 )
 @click.option("-o", "--output", "folder", required=True, type=FOLDER, help="Folder of the files.")
-@choice_option(
-    "--layout", tuple(LAYOUTS), "Which calls of OpenFHE read the files.", default="registry", show_default=True
-)
+@choice_option("--layout", tuple(LAYOUTS), "Which calls of OpenFHE read the files.", default="registry")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 @store_options
 @format_option

@@ -120,10 +120,10 @@ def command(
     check_options(measures, results, only, **measuring)
     counts = counts_of(threads, "--threads", "1,2")
     if measuring["dry_run"]:
-        describe(*_measuring(counts, reading, **measuring), output_format)
+        describe(*_measuring(counts, reading, measuring), output_format)
         return
     output, idle = _target(output, force), _idle(idle_power)
-    folder, report = measure(*_measuring(counts, reading, **measuring), quiet) if measures else (None, None)
+    folder, report = measure(*_measuring(counts, reading, measuring), quiet) if measures else (None, None)
     paths = list(results) or [newest_results() if folder is None else folder]
     log, progress = ImportLog(skip_bad=skip_bad or measures), Progress(quiet=quiet)
     with progress.stage("reading"):
@@ -144,17 +144,9 @@ def command(
         progress_console.print(f"machine written to {output}", markup=False, highlight=False)
 
 
-def _measuring(
-    counts: Sequence[int] | None,
-    reading: str | None,
-    *,
-    budget: str | None,
-    target: str | None,
-    store: Path | None,
-    dry_run: bool,
-) -> tuple[Session, Goal]:
+def _measuring(counts: Sequence[int] | None, reading: str | None, measuring: Values) -> tuple[Session, Goal]:
     """The measurement of this machine that the options ask for, and when it stops."""
-    return session_of(counts, store, reading), asked_of(budget, target)
+    return session_of(counts, measuring["store"], reading), asked_of(measuring["budget"], measuring["target"])
 
 
 def _target(output: Path | None, force: bool) -> Path:

@@ -74,15 +74,9 @@ def command(
     given = {name: value for name, value in noise.items() if value is not None}
     if given and not asked["shared"]:
         raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for results that others learn: add --shared")
+    tried = numbers_of(scales, "--scale-bits")
     with Progress(quiet=quiet).stage("precision") as stage:
-        precisions = precision(
-            workload,
-            scale_bits=numbers_of(scales, "--scale-bits"),
-            measure=measure or 0,
-            on_draw=lambda done, total: stage.update(done, total=total),
-            **given,
-            **asked,
-        )
+        precisions = precision(workload, scale_bits=tried, measure=measure or 0, on_draw=stage.update, **given, **asked)
     rows = precisions.to_dicts()
     shown = {text for row in rows for text in row["warnings"]}
     for text in precisions.warnings:

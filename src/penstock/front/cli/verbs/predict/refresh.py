@@ -34,10 +34,10 @@ SECRETS = (UNIFORM_ENCAPSULATED, SPARSE_ENCAPSULATED)
 
 @click.command("refresh")
 @measured_machine_option
-@click.option("--ring-dim", metavar="N", default="2^16", show_default=True, help="Ring dimension.")
-@click.option("--slots", metavar="N", default="2^14", show_default=True, help="Values in a ciphertext.")
-@click.option("--levels", type=click.IntRange(1, 40), default=8, show_default=True, help="Levels that it must leave.")
-@click.option("--security", type=click.Choice(SECURITY), default="128", show_default=True, help="Bits that must hold.")
+@click.option("--ring-dim", metavar="N", default="2^16", help="Ring dimension.")
+@click.option("--slots", metavar="N", default="2^14", help="Values in a ciphertext.")
+@click.option("--levels", type=click.IntRange(1, 40), default=8, help="Levels that it must leave.")
+@click.option("--security", type=click.Choice(SECURITY), default="128", help="Bits that must hold.")
 @click.option(
     "--precision",
     type=click.FloatRange(min=1, max=60),
@@ -47,8 +47,8 @@ SECRETS = (UNIFORM_ENCAPSULATED, SPARSE_ENCAPSULATED)
 @click.option("--secret", type=click.Choice(SECRETS), help="Distribution of the secret. Default: both.")
 @click.option("--scale-bits", "scales", metavar="K[,K…]", help="Sizes of the scale to try ('50,55' or '50..59').")
 @click.option("--dnum", "digits", metavar="K[,K…]", help="Digits of key switching to try. Default: 3 to 6.")
-@click.option("--by", type=click.Choice(ORDERS), default="time", show_default=True, help="Least first.")
-@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many are printed.")
+@click.option("--by", type=click.Choice(ORDERS), default="time", help="Least first.")
+@click.option("--top", type=click.IntRange(min=1), default=10, help="How many are printed.")
 @click.option("--threads", type=THREADS, help="Threads inside one operation. Default: the machine's own.")
 @key_form_option
 @click.option("-o", "--output", type=PATH, help="Write the first one to this file, for --params.")
@@ -88,13 +88,7 @@ def command(machine: str | None, output: Path | None, quiet: bool, output_format
     form = form_of(asked["key_form"]) or KeyForm.SEEDED_TRUNCATED
     how = {name: asked[name] for name in ("by", "top", "threads")}
     with Progress(quiet=quiet).stage("refresh") as stage:
-        ranking = refreshes(
-            chosen,
-            question,
-            key_form=form,
-            on_set=lambda done, total: stage.update(done, total=total),
-            **how,
-        )
+        ranking = refreshes(chosen, question, key_form=form, on_set=stage.update, **how)
     emit(ranking.rows, output_format, table=lambda console: _draw(console, ranking))
     if output is not None:
         from penstock.scheme.params.spec import spec_of

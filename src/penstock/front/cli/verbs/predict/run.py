@@ -137,7 +137,7 @@ def _varied(target: str, texts: Sequence[str], machine: Machine, quiet: bool, **
     say_choice(note, quiet=quiet)
     words: Values = {"machine": machine, **options, **axes, "workers": available_cores(), "spelled": OPTIONS}
     with Progress(quiet=quiet).stage("what if") as stage:
-        varied = what_if(target, **words, on_row=lambda done, total: stage.update(done, total=total))
+        varied = what_if(target, **words, on_row=stage.update)
     return varied.to_dicts()
 
 

@@ -82,7 +82,7 @@ def command(
             security=0 if security == "none" else int(security),
             workers=available_cores(),
             **{**asked, **{name: numbers_of(asked[name], option) for name, option in _LISTS.items()}},
-            on_ring=lambda n, total: stage.update(n, total=total),
+            on_ring=stage.update,
             spelled=OPTIONS,
         )
     for note in suggested.notes:

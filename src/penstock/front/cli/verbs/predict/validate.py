@@ -96,13 +96,7 @@ def command(results: tuple[Path, ...], figures: Path | None, quiet: bool, output
     beside = load_all([other], log=log, cpu=asked["other_cpu"] or asked["cpu"]) if other else ()
     given = Given(measurements=tuple(measured), other=tuple(beside))
     with Progress(quiet=quiet).stage("fitting and predicting") as stage:
-        validation = validate(
-            given,
-            chosen,
-            fits,
-            on_step=lambda done, total: stage.update(done, total=total),
-            statistic=asked["statistic"],
-        )
+        validation = validate(given, chosen, fits, on_step=stage.update, statistic=asked["statistic"])
     if not quiet:
         _notes(log, validation)
     if not validation.points:
