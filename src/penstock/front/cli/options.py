@@ -66,6 +66,11 @@ def choice_option(option: str, known: Sequence[str], text: str, **settings: Any)
     return click.option(option, type=click.Choice(known), help=text, **{"default": known[0], **settings})
 
 
+def count_option(option: str, default: int, text: str, **settings: Any) -> Decorator:
+    """A whole number from 1 on."""
+    return click.option(option, type=click.IntRange(min=1), default=default, help=text, **settings)
+
+
 def several_option(option: str, field: str, text: str, **settings: Any) -> Decorator:
     """An option that may be repeated; the command gets a tuple `field`."""
     return click.option(option, field, multiple=True, help=f"{text}; may be repeated.", **settings)

@@ -11,7 +11,7 @@ import click
 
 from penstock.base.system.files import check_target
 from penstock.errors import UsageError
-from penstock.front.cli.options import PATH, Values, together
+from penstock.front.cli.options import PATH, Values, count_option, together
 from penstock.front.cli.output import say
 from penstock.scheme.traces.perfetto import DEFAULT_EVENTS, check_timeline_path, write_timeline
 
@@ -57,11 +57,8 @@ timeline_options = together(
         metavar="FILE",
         help="Write when each unit and channel is busy, for ui.perfetto.dev (.json, .json.gz).",
     ),
-    click.option(
-        "--timeline-events",
-        type=click.IntRange(min=1),
-        default=DEFAULT_EVENTS,
-        help="Events of --timeline at most; whole operations, from the start.",
+    count_option(
+        "--timeline-events", DEFAULT_EVENTS, "Events of --timeline at most; whole operations, from the start."
     ),
     make=_asked,
 )

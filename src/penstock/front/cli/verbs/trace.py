@@ -16,7 +16,7 @@ from penstock.base.types import Row
 from penstock.base.units import format_bytes, format_seconds
 from penstock.errors import CheckFailed, UsageError
 from penstock.front.cli.key_forms import draw_forms
-from penstock.front.cli.options import PATH, params_option, seed_option, size_option
+from penstock.front.cli.options import PATH, count_option, params_option, seed_option, size_option
 from penstock.front.cli.output import emit, format_option, output_options, rows_table, say
 from penstock.front.cli.verbs.trace_import import broken_format, expand_command, import_command
 from penstock.front.cli.verbs.trace_rewrite import command as rewrite_command
@@ -153,9 +153,7 @@ def diff(left: Path, right: Path, output_format: str) -> None:
 @click.argument("file", type=PATH)
 @click.option("--to", "exporter", type=click.Choice(EXPORTERS), required=True, help="The format to write.")
 @click.option("-o", "--output", type=PATH, required=True, help="The file to write.")
-@click.option(
-    "--max-events", type=click.IntRange(min=1), default=DEFAULT_EVENTS, help="Events of a timeline at most (chrome)."
-)
+@count_option("--max-events", DEFAULT_EVENTS, "Events of a timeline at most (chrome).")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def export_command(file: Path, exporter: str, output: Path, max_events: int, force: bool) -> None:
     """Write a trace in another format.

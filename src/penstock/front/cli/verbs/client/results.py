@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from penstock.base.types import Row
-from penstock.front.cli.options import FILE, Values, together
+from penstock.front.cli.options import FILE, Values, count_option, together
 from penstock.front.cli.output import say
 
 if TYPE_CHECKING:
@@ -37,12 +37,8 @@ results_options = together(
         multiple=True,
         help="The values that were encrypted: the package must make the same result of them.",
     ),
-    click.option(
-        "--queries",
-        type=click.IntRange(min=1),
-        default=1000,
-        metavar="N",
-        help="With --for shared: results of this pair that others will learn in all.",
+    count_option(
+        "--queries", 1000, "With --for shared: results of this pair that others will learn in all.", metavar="N"
     ),
     click.option(
         "--statistical-bits",

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from penstock.base.types import Row, Rows
-from penstock.front.cli.options import Decorator, Values, all_of, choice_option, several_option
+from penstock.front.cli.options import Decorator, Values, all_of, choice_option, count_option, several_option
 from penstock.front.cli.output import draw_rows, emit, format_option, say
 
 if TYPE_CHECKING:
@@ -49,21 +49,17 @@ _OPTIONS: tuple[Decorator, ...] = (
         ("per-engine", "per-accelerator", "per-drive"),
         "Number of instances of a row of the table of powers.",
     ),
-    click.option("--automorphism", type=click.Choice(["transforms", "permutation"]), help="Default: the machine's."),
-    click.option(
-        "--hoisting",
-        type=click.Choice(["digits", "results"]),
-        help="What a hoisted rotation permutes. Default: the machine's.",
+    choice_option("--automorphism", ("transforms", "permutation"), "Default: the machine's.", default=None),
+    choice_option(
+        "--hoisting", ("digits", "results"), "What a hoisted rotation permutes. Default: the machine's.", default=None
     ),
-    click.option("--lane", type=click.Choice(["word", "butterfly"]), help="Work of a transform lane in a cycle."),
+    choice_option("--lane", ("word", "butterfly"), "Work of a transform lane in a cycle.", default=None),
     click.option("--scratchpad", help="With --contention spill: of each accelerator ('7 MB'). Default: its own."),
     _switch("--twiddles/--no-twiddles", help="Twiddle factors on the fly, or from flash."),
     _switch("--dram-keys/--flash-keys", help="Keys resident in the drive's DRAM, or from flash."),
     click.option("--keys-read", default="1", help="With --flash-keys: keys read again for each object, or 'all'."),
     _switch("--seeded-keys/--whole-keys", help="The uniform half of a key from a seed (PRNG)."),
-    click.option(
-        "--key-stationary", type=click.IntRange(min=1), default=1, help="Ciphertexts that pass one key before the next."
-    ),
+    count_option("--key-stationary", 1, "Ciphertexts that pass one key before the next."),
     _switch("--broadcast/--no-broadcast", help="Operands come over the DRAM once for all, or each."),
     click.option("--ordinary-reads", help="Other data that the host reads from the drive meanwhile ('1 GB/s')."),
     choice_option(
@@ -98,7 +94,7 @@ def batches_option(default: int, what: str) -> Decorator:
 @click.option("--database", default="288 GiB", help="Raw records together.")
 @click.option("--record-bytes", type=click.IntRange(min=1), default=288)
 @click.option("--slot-bits", type=click.IntRange(min=1), help="Of a record in one slot. Default: the machine's.")
-@click.option("--stages", type=click.IntRange(min=1), default=2, help="Stages of filtering.")
+@count_option("--stages", 2, "Stages of filtering.")
 @batches_option(1, "Queries together")
 @with_options
 def pir(slot_bits: int | None, **options: object) -> None:
@@ -156,12 +152,7 @@ def ssc(batches: tuple[int, ...], limbs: int | None, output_format: str, **optio
 @click.command("match")
 @click.option("--params", default="fheins-pir", help="Parameter set.")
 @click.option("--database", default="128 GB", help="Ciphertexts together, one limb each.")
-@click.option(
-    "--starts",
-    type=click.IntRange(min=1),
-    default=1,
-    help="Places of a record at which the pattern may start: an addition each.",
-)
+@count_option("--starts", 1, "Places of a record at which the pattern may start: an addition each.")
 @batches_option(1, "Patterns together")
 @with_options
 def match(**options: object) -> None:
@@ -226,7 +217,7 @@ def join(**options: object) -> None:
 @click.command("hdc")
 @click.option("--params", default="fheins-ssc", help="Parameter set.")
 @click.option("--database", default="128 GB", help="Ciphertexts together.")
-@click.option("--dimensions", type=click.IntRange(min=1), default=4096, help="Of a hypervector: a power of two.")
+@count_option("--dimensions", 4096, "Of a hypervector: a power of two.")
 @choice_option(
     "--summation",
     ("bsgs", "fold"),
@@ -250,8 +241,8 @@ def hdc(**options: object) -> None:
 @click.command("top-k")
 @click.option("--params", default="fheins-ssc", help="Parameter set.")
 @click.option("--database", default="128 GB", help="Ciphertexts of scores together.")
-@click.option("--scores", type=click.IntRange(min=1), default=64, help="Of a record: a power of two.")
-@click.option("--top", type=click.IntRange(min=1), default=10, help="Largest scores that are returned; 1 is an argmax.")
+@count_option("--scores", 64, "Of a record: a power of two.")
+@count_option("--top", 10, "Largest scores that are returned; 1 is an argmax.")
 @click.option(
     "--lower-bits", type=click.IntRange(min=1, max=40), default=8, help="Scores 2^-BITS apart are told apart."
 )

@@ -11,7 +11,7 @@ from rich.console import Console
 from penstock.base.system.files import check_target
 from penstock.base.units import format_bytes, format_rate, format_seconds
 from penstock.errors import UsageError
-from penstock.front.cli.options import PATH, Values, choice_option, is_given, seed_option, several_option
+from penstock.front.cli.options import PATH, Values, choice_option, count_option, is_given, seed_option, several_option
 from penstock.front.cli.output import draw_rows, emit, output_options, say
 
 if TYPE_CHECKING:
@@ -27,12 +27,7 @@ DEFAULT_CACHE = "64 MiB"
 @click.option("--drive", default="ssd-s", help="A name of 'penstock ssd drives' or a .toml file.")
 @click.option("--size", default="4 GB", help="How much is read.")
 @click.option("--pattern", type=click.Choice(["sequential", "random"]), default="sequential")
-@click.option(
-    "--queue-depth",
-    type=click.IntRange(min=1),
-    default=1024,
-    help="Requests under way at once; each is a page, or --request-size of one.",
-)
+@count_option("--queue-depth", 1024, "Requests under way at once; each is a page, or --request-size of one.")
 @choice_option("--host", ("none", "pcie"), "Where pages go: nowhere behind error correction, or through DRAM and PCIe.")
 @choice_option(
     "--arbitration",
@@ -59,12 +54,7 @@ DEFAULT_CACHE = "64 MiB"
     metavar="FILE",
     help="Write when channels and dies are busy at its start, for ui.perfetto.dev.",
 )
-@click.option(
-    "--timeline-events",
-    type=click.IntRange(min=1),
-    default=20_000,
-    help="Events of --timeline at most: as many pages as they hold.",
-)
+@count_option("--timeline-events", 20_000, "Events of --timeline at most: as many pages as they hold.")
 @click.option("--force", is_flag=True, help="Replace an existing timeline.")
 @click.option("--details", is_flag=True, help="Also busy units, other traffic, retries and wear.")
 @seed_option
