@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from penstock.base.types import Rows, RowView
@@ -154,32 +155,17 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
+def _stored(
+    load: Callable[[str], object], names: Callable[[], Sequence[str]], *columns: str, **named: str
+) -> Callable[[], Rows]:
+    """Makes rows of what lies in files. Args: columns: attributes; named: columns, with attributes of other names."""
+    read = {"name": "name", "description": "title", **dict(zip(columns, columns, strict=True)), **named}
+    return lambda: [{column: getattr(of, read[column]) for column in read} for of in map(load, names())]
+
+
 def _machines() -> Rows:
-    return [
-        {
-            "name": machine.name, "description": machine.title, "native_params": machine.native_params,
-            "on_chip_bytes": machine.on_chip_bytes or None, "power_w": machine.watts,
-        }
-        for machine in map(load_machine, machine_names())
-    ]  # fmt: skip
-
-
-def _tiers() -> Rows:
-    return [
-        {
-            "name": tier.name, "description": tier.title, "bandwidth_bytes_per_s": tier.bandwidth_bytes_per_s,
-            "latency_s": tier.latency_s,
-        }
-        for tier in map(load_tier, tier_names())
-    ]  # fmt: skip
-
-
-def _networks() -> Rows:
-    return [{"name": network.name, "description": network.title} for network in map(load_network, network_names())]
-
-
-def _drives() -> Rows:
-    return [{"name": drive.name, "description": drive.title} for drive in map(load_drive, drive_names())]
+    rows = _stored(load_machine, machine_names, "native_params", "on_chip_bytes", power_w="watts")()
+    return [row | {"on_chip_bytes": row["on_chip_bytes"] or None} for row in rows]
 
 
 def _parameters() -> Rows:
@@ -201,16 +187,14 @@ def _workloads() -> Rows:
     ]  # fmt: skip
 
 
-def _policies() -> Rows:
-    return [{"name": name, "description": policy.summary} for name, policy in POLICIES.items()]
-
-
-def _readings() -> Rows:
-    return [{"name": name, "description": reading.meaning} for name, reading in READINGS.items()]
+def _described(of: Mapping[str, object], attribute: str) -> Rows:
+    return [{"name": name, "description": getattr(of[name], attribute)} for name in of]
 
 
 KINDS: Mapping[str, Callable[[], Rows]] = {
-    "machines": _machines, "tiers": _tiers, "networks": _networks, "drives": _drives, "parameters": _parameters,
-    "workloads": _workloads, "policies": _policies, "readings": _readings,
+    "machines": _machines, "tiers": _stored(load_tier, tier_names, "bandwidth_bytes_per_s", "latency_s"),
+    "networks": _stored(load_network, network_names), "drives": _stored(load_drive, drive_names),
+    "parameters": _parameters, "workloads": _workloads, "policies": partial(_described, POLICIES, "summary"),
+    "readings": partial(_described, READINGS, "meaning"),
 }  # fmt: skip
 _PICTURES = {"tiers": ("name", "bandwidth_bytes_per_s"), "parameters": ("name", "rotation_key_bytes")}
