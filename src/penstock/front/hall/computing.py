@@ -136,19 +136,16 @@ class PackageServer:
 
         Raises: KeyMissing: keys that the program needs are not there, or have too few limbs.
         """
-        known = self._names.get(pair)
-        if known is not None:
-            return known
-        store = self._store
-        names, lacking = names_of(store, self.tenant, self.program, pair)
-        if not lacking:
+        if pair not in self._names:
+            names, lacking = names_of(self._store, self.tenant, self.program, pair)
+            if lacking:
+                raise KeyMissing(
+                    f"{self._store.folder}: tenant '{self.tenant}' lacks {len(lacking)} of the keys of "
+                    f"{self.package_path}: {', '.join(lacking)}; its owner makes them (`penstock client keys "
+                    f"--workload {self.package_path}`)"
+                )
             self._names[pair] = names
-        else:
-            raise KeyMissing(
-                f"{store.folder}: tenant '{self.tenant}' lacks {len(lacking)} of the keys of {self.package_path}: "
-                f"{', '.join(lacking)}; its owner makes them (`penstock client keys --workload {self.package_path}`)"
-            )
-        return names
+        return self._names[pair]
 
 
 @names_arguments
