@@ -192,7 +192,7 @@ def test_energy_is_saved_on_retrieval_and_not_on_scores_of_many_queries(
 def test_every_claim_has_its_numbers(made: dict[str, dict[str, Any]]) -> None:
     found = fheins.claims(list(made.values()))
     assert len(found) == 8
-    assert all(each.value and each.survives for each in found)
+    assert all(each["value"] and each["survives"] for each in found)
 
 
 def value(made: dict[str, dict[str, Any]], name: str) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,30 +185,3 @@ def _cells(item: str, row: Sequence[str], header: columns.TimingsHeader) -> tupl
         joules,
         power if power and math.isfinite(power) and power > 0 else None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class FileUse:
-    """The fate of one file's timings."""
-
-    path: Path
-    used: int
-    doubled: int
-    left_out: Counter[str]
-    """Reason -> timings."""
-
-
-def uses(
-    every: Sequence[Timing],
-    kept: Sequence[Timing],
-    dropped: Sequence[tuple[Timing, str]],
-) -> list[FileUse]:
-    """What became of each file's timings, in the order of the files."""
-    why: dict[Path, Counter[str]] = defaultdict(Counter)
-    for timing, reason in dropped:
-        why[timing.path][reason] += 1
-    used, doubled = (
-        Counter(t.path for t in kept),
-        Counter(t.path for t in kept if t.doubled),
-    )
-    return [FileUse(path, used[path], doubled[path], why[path]) for path in dict.fromkeys(t.path for t in every)]

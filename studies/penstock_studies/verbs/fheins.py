@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -51,15 +50,14 @@ def fheins(figures: Path | None, output_format: str) -> None:
         console.print(headline_table(headlines(readings_of("fheins"), rows)))
         columns = "claim*2 | needs*2 | here*2=value | survives*2"
         title = "Which claims survive"
-        draw_rows(console, map(asdict, study.claims(rows)), columns, section="claim", title=title, fold=True)
+        draw_rows(console, study.claims(rows), columns, section="claim", title=title, fold=True)
         console.print(
             "'published' is FHEIns'; all else is computed or simulated. Errors belong to the headline's policy, "
             "restream-overlap. Every batch, energies and sensitivities: --format json, --figures."
         )
 
     if output_format == "json":
-        survive = [asdict(claim) for claim in study.claims(rows)]
         shown = headlines(readings_of("fheins"), rows)
-        emit({"study": study.STUDY, "rows": rows, "claims": survive, "headlines": shown}, output_format)
+        emit({"study": study.STUDY, "rows": rows, "claims": study.claims(rows), "headlines": shown}, output_format)
     else:
         emit(rows, output_format, table=table)
