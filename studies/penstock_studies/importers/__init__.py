@@ -22,7 +22,7 @@ from penstock.lab.prediction.importers.foreign import CONFIGURATIONS
 from penstock.lab.prediction.importers.rows import ImportLog, Origin, read_text, spread
 from penstock.program.evaluator.unfolded import RELEASE
 from penstock.scheme.operations import TRAITS
-from penstock_studies.importers.applications import read_application
+from penstock_studies.importers.applications import files_of
 from penstock_studies.importers.columns import APPLICATIONS, CALLS, kind_of
 from penstock_studies.importers.reading import Timing, csv_files, read
 from penstock_studies.importers.repairs import mended, once, settled
@@ -45,7 +45,7 @@ def load(path: Path, log: ImportLog, *, cpu: str | None = None, build: str = PLA
     Args:   cpu: a part of the CPU's name, where the files are of several; build: one of `BUILDS`.
     Raises: BadTiming: a row or a file that cannot be used; UsageError: several CPUs, or no timings at all.
     """
-    files = read_application(path).files() if path.suffix in CONFIGURATIONS else csv_files(path, log)
+    files = files_of(path) if path.suffix in CONFIGURATIONS else csv_files(path, log)
     return load_texts(((file, read_text(file)) for file in files), log, cpu=cpu, build=build)
 
 

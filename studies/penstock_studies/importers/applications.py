@@ -5,53 +5,19 @@ Source: github.com/UnaryLab/CryptOracle, `perf-model/perf-model.py` and `perf-mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.base.types import Row
 from penstock.errors import UnknownName, UsageError
 from penstock.lab.prediction.importers import yaml
 from penstock.lab.prediction.importers.rows import BadTiming, read_text
 from penstock_studies.importers.columns import APPLICATIONS, CALLS, LEFT_OUT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationCounts:
-    """A configuration of CryptOracle's performance model: how often an application calls each primitive."""
+def files_of(path: Path) -> list[Path]:
+    """The CSV files that a YAML configuration of CryptOracle's performance model names, and that are there.
 
-    name: str
-    """As in the CSV."""
-    workload: str
-    """Ours that computes the same."""
-    counts: dict[str, int]
-    """Column -> calls."""
-    parameters: Row
-    """`n`, `depth`, `security_standard_level`, `num_threads`, as written."""
-    statistic: str
-    event_type: str
-    primitive_benchmarks: Path
-    """Next to the configuration, as it says; it need not be there."""
-    actual_benchmarks: Path | None
-    source: str
-
-    def files(self) -> list[Path]:
-        """The CSV files that it names and that are there.
-
-        Raises: UsageError: the primitives' is not.
-        """
-        if not self.primitive_benchmarks.is_file():
-            raise UsageError(
-                f"{self.source} names {self.primitive_benchmarks}, which does not exist: change 'primitive_benchmarks' "
-                "in it, or name the CSV file itself"
-            )
-        actual = self.actual_benchmarks
-        return [self.primitive_benchmarks, *([actual] if actual is not None and actual.is_file() else [])]
-
-
-def read_application(path: Path) -> ApplicationCounts:
-    """The operation counts and files of a YAML configuration of CryptOracle's performance model.
-
-    Raises: BadTiming: it is none; UnknownName: an application or primitive that is not known.
+    Raises: BadTiming: it is none; UnknownName: an application or primitive that is not known; UsageError: the file of
+            the primitives is not there.
     """
     data = yaml.loads(read_text(path), str(path))
     counts = data.get("operation_counts")
@@ -70,15 +36,12 @@ def read_application(path: Path) -> ApplicationCounts:
     statistic = data.get("statistic", "median")
     if statistic not in ("mean", "median"):
         raise BadTiming(f"{path}: statistic is {statistic!r}; it is mean or median")
+    primitives = path.parent / str(data["primitive_benchmarks"])
+    if not primitives.is_file():
+        raise UsageError(
+            f"{path} names {primitives}, which does not exist: change 'primitive_benchmarks' in it, or name the CSV "
+            "file itself"
+        )
     actual = data.get("actual_benchmarks")
-    return ApplicationCounts(
-        name=data["name"],
-        workload=APPLICATIONS[data["name"]][1],
-        counts=counts,
-        statistic=statistic,
-        parameters=data.get("parameters") or {},
-        event_type=str(data.get("event_type", "Time")),
-        source=str(path),
-        primitive_benchmarks=path.parent / str(data["primitive_benchmarks"]),
-        actual_benchmarks=None if actual is None else path.parent / str(actual),
-    )
+    applications = [] if actual is None else [path.parent / str(actual)]
+    return [primitives, *filter(Path.is_file, applications)]
