@@ -30,46 +30,19 @@ EXPANDED = "expanded"
 MEASURED = "measured"
 """From a `bench run` of this machine."""
 
+_WRITTEN = toml.packaged("penstock_studies.cryptoracle", "operations.toml")
 OPERATIONS: Mapping[str, tuple[OpKind, ...]] = {
-    "EvalAdd": (OpKind.ADD, OpKind.ADD_EXTENDED),
-    "EvalAddPlaintext": (OpKind.ADD_PLAIN,),
-    "EvalSub": (OpKind.SUB, OpKind.SUB_PLAIN),
-    "EvalSubScalar": (OpKind.SUB_SCALAR, OpKind.ADD_SCALAR),
-    "EvalMult": (OpKind.MULT,),
-    "EvalMultNoRelin": (OpKind.MULT_NO_RELIN,),
-    "EvalMultPlaintext": (OpKind.MULT_PLAIN, OpKind.MULT_PLAIN_EXTENDED),
-    "EvalMultScalar": (OpKind.MULT_SCALAR,),
-    "EvalSquare": (OpKind.SQUARE,),
-    "EvalRotate": (OpKind.ROTATE,),
-    "EvalFastRotate": (OpKind.ROTATE_HOISTED, OpKind.ROTATE_HOISTED_EXTENDED, OpKind.ROTATE_EXTENDED),
-    "EvalBootstrap": (OpKind.BOOTSTRAP,),
-    "EvalChebyshevFunction": (),
-    "EvalChebyshevSeries": (OpKind.CHEBYSHEV,),
+    name: tuple(map(OpKind, operation["kinds"])) for name, operation in _WRITTEN["operation"].items()
 }
-"""Rows of Table 3, and our kinds that they count. Our sums with a number are one kind with the differences."""
+"""Rows of Table 3, and our kinds that they count."""
 BESIDE: Mapping[str, tuple[OpKind, ...]] = {
-    "EvalFastRotationPrecompute": (OpKind.DECOMPOSE, OpKind.DECOMPOSE_EXTENDED),
-    "Relinearize": (OpKind.RELINEARIZE,),
-    "Rescale": (OpKind.RESCALE,),
-    "EvalNegate": (OpKind.NEGATE,),
-    "Conjugate": (OpKind.CONJUGATE,),
-    "LevelReduce": (OpKind.MOD_DROP,),
-    "KeySwitchSparse": (OpKind.TO_SPARSE, OpKind.TO_DENSE),
-    "ModRaise": (OpKind.MOD_RAISE,),
-    "KeySwitchExt": (OpKind.EXTEND,),
-    "KeySwitchDown": (OpKind.MOD_DOWN,),
+    name: tuple(map(OpKind, kinds)) for name, kinds in _WRITTEN["beside"].items()
 }
 """Operations that our traces have and Table 3 leaves out."""
-PROGRAM_OF: Mapping[str, str] = {
-    "matrix-multiplication": "cryptoracle-matrix-multiplication",
-    "logistic-function": "cryptoracle-logistic-function",
-    "sign-evaluation": "cryptoracle-sign-evaluation",
-    "cnn": "cryptoracle-cifar10",
-    "chi-square": "cryptoracle-chi-square",
-    "logistic-regression": "cryptoracle-logistic-regression",
-    "resnet20": "cryptoracle-resnet20",
+PRIMITIVE_OF: Mapping[str, tuple[str, int | None]] = {
+    name: (operation["primitive"], operation.get("degree")) for name, operation in _WRITTEN["operation"].items()
 }
-"""Column of Table 3 -> the workload that is the paper's program."""
+"""Operation of Table 3 -> the primitive that was timed, and its degree."""
 EQUAL = "equal"
 NOT_REGISTERED = "no such workload in this version of penstock: nothing to count"
 
@@ -79,6 +52,8 @@ class Published:
     """One column of Table 3, and why ours differs."""
 
     workload: str
+    program: str
+    """The workload that is the paper's program."""
     size: str
     counts: Sequence[int]
     """In the order of OPERATIONS."""
@@ -134,19 +109,19 @@ def rows(only: Sequence[str] | None = None) -> Rows:
     for column in TABLE3:
         if only is None or column.workload in only:
             made += _column_rows(column, _counted(column))
-            if PROGRAM_OF.get(column.workload) in workloads.names():
-                made += _program_rows(column, PROGRAM_OF[column.workload])
+            if column.program in workloads.names():
+                made += _program_rows(column)
     return made
 
 
-def _program_rows(column: Published, program: str) -> Iterator[Row]:
+def _program_rows(column: Published) -> Iterator[Row]:
     """The paper's own program, written again: its calls are the published ones, but for explained differences."""
-    calls = count(trace_workload(program, size="full")).calls
+    calls = count(trace_workload(column.program, size="full")).calls
     for (name, kinds), published in zip(column.operations.items(), column.counts, strict=True):
         ours = sum(calls.get(kind, 0) for kind in kinds)
         if published or ours:
             note = EQUAL if ours == published else column.differences[name]
-            yield _row(f"table3.{program}.{name}", "table3-programs", CALLS, published, ours, note)
+            yield _row(f"table3.{column.program}.{name}", "table3-programs", CALLS, published, ours, note)
 
 
 def _counted(column: Published) -> CountedProgram | str:

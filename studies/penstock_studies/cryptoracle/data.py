@@ -26,6 +26,7 @@ from penstock.scheme.machines.schema import Machine
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.work.kernels import KernelWork
 from penstock.scheme.work.shapes import Shape, shape_work
+from penstock_studies.cryptoracle.counts import PRIMITIVE_OF
 from penstock_studies.cryptoracle.work import published_counts, work_of
 from penstock_studies.importers import OTHER_CPU, OURS
 from penstock_studies.importers.settings import BOOTSTRAP_DEPTH
@@ -33,16 +34,6 @@ from penstock_studies.workloads.algorithms import ORDER
 
 VENDORS: Mapping[str, str] = {"amd": "AMD", "intel": "Intel"}
 """Name in row ids -> a part of the CPU's name."""
-
-PRIMITIVE_OF: Mapping[str, tuple[str, int | None]] = {
-    "EvalAdd": ("add", None), "EvalAddPlaintext": ("add_plain", None), "EvalSub": ("sub", None),
-    "EvalSubScalar": ("sub_scalar", None), "EvalMult": ("mult", None), "EvalMultNoRelin": ("mult_no_relin", None),
-    "EvalMultPlaintext": ("mult_plain", None), "EvalMultScalar": ("mult_scalar", None), "EvalSquare": ("square", None),
-    "EvalRotate": ("rotate", None), "EvalFastRotate": ("rotate_hoisted", None), "EvalBootstrap": ("bootstrap", None),
-    "EvalChebyshevFunction": ("chebyshev_function", 59), "EvalChebyshevSeries": ("chebyshev_series", 57),
-}  # fmt: skip
-"""Operation of Table 3 -> the primitive that was timed, and its degree."""
-
 
 WORKLOADS: Mapping[str, tuple[int, int, bool]] = {
     "chi-square": (17, 3, False),

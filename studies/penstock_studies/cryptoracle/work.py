@@ -19,14 +19,14 @@ from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.schema import TraceMeta
 from penstock.scheme.work.shapes import Objects, Shape, shapes_of
-from penstock_studies.cryptoracle.counts import BESIDE, OPERATIONS, PROGRAM_OF, TABLE3
+from penstock_studies.cryptoracle.counts import BESIDE, OPERATIONS, TABLE3
 from penstock_studies.cryptoracle.programs import PROGRAMS
 from penstock_studies.workloads import algorithms, chi_square, cifar10, logistic_regression, resnet20
 from penstock_studies.workloads.algorithms import ORDER
 from penstock_studies.workloads.low_memory_resnet import LowMemoryResnet
 
 SERIES = "EvalChebyshevSeries"
-KNOWN: Mapping[str, str] = {name: program for name, program in PROGRAM_OF.items() if name not in PROGRAMS}
+KNOWN: Mapping[str, str] = {column.workload: column.program for column in TABLE3 if column.workload not in PROGRAMS}
 """Workloads of which the very program is known, and its set: its own calls count, where Table 3 contradicts them.
 Bootstrapping takes the steps of our release: those of 1.2.4 are not known."""
 _NUMBER = re.compile(r"\[\d+\]")
