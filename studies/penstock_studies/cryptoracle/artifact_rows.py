@@ -27,9 +27,9 @@ from penstock_studies.cryptoracle.data import (
     dataset,
     primitive_costs,
 )
-from penstock_studies.cryptoracle.predictions import UNITS, value_of
+from penstock_studies.cryptoracle.predictions import UNITS
 from penstock_studies.cryptoracle.programs import PROGRAMS
-from penstock_studies.cryptoracle.tables import DEPTH, LOG_N, reasons, row, seconds
+from penstock_studies.cryptoracle.tables import DEPTH, LOG_N, reasons, row
 from penstock_studies.importers.columns import CALLS
 from penstock_studies.importers.settings import HEXL, WITHOUT_HEXL, parameters
 
@@ -100,9 +100,7 @@ def _program_rows(stem: str, group: str, p: PredictedApplication) -> Iterator[Ro
             reasons(p.additive, p.ours, after=f"median of {p.runs} run(s) in the data"),
             unit=UNITS[quantity],
             published=value,
-            calibrated=value_of(p.additive, quantity),
-            first_principles=value_of(p.ours, quantity),
-            regression=seconds(p.regression) if quantity == "runtime" else None,
+            **p.columns(quantity),
         )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from penstock.base.types import Row
 from penstock.errors import PenstockError, UsageError
 from penstock.lab.fit.fit import fit_machine
 from penstock.lab.fit.measurements import Measurement
@@ -83,6 +84,15 @@ class PredictedApplication:
     """Of a program of ours, or the order of matrices where it is not the paper's default."""
 
     @property
+    def models(self) -> Mapping[str, Priced | str]:
+        """Column of a row -> the prediction that it is of."""
+        return {"calibrated": self.additive, "first_principles": self.ours, "regression": self.regression}
+
+    def columns(self, quantity: str) -> Row:
+        """`runtime` or `energy` by each model, `None` where it has none."""
+        return {column: value_of(priced, quantity) for column, priced in self.models.items()}
+
+    @property
     def depth(self) -> int:
         return self.params.depth
 
@@ -94,6 +104,13 @@ class PredictedApplication:
     def level(self) -> str:
         """`128c`, `192c` or `256c` where OpenFHE chose the ring dimension for that security; else empty."""
         return self.params.name.rpartition("-")[2] if self.params.name.endswith("c") else ""
+
+
+def value_of(priced: Priced | str, quantity: str) -> float | None:
+    """`runtime` or `energy`, where there is a prediction."""
+    if isinstance(priced, str):
+        return None
+    return priced.seconds if quantity == "runtime" else priced.joules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,11 @@ from penstock.base.types import RowView
 from penstock_studies.cryptoracle.data import PredictedApplication, Priced
 from penstock_studies.cryptoracle.errors import errors
 from penstock_studies.cryptoracle.figures import PRIMITIVES, FigurePoint
-from penstock_studies.cryptoracle.predictions import of_additive, of_ours, of_regression, pairs
+from penstock_studies.cryptoracle.predictions import pairs
 from penstock_studies.cryptoracle.tables import is_default
 
-MODELS = {"additive": of_additive, "penstock": of_ours, "log-quadratic": of_regression}
+MODELS = {"additive": "calibrated", "penstock": "first_principles", "log-quadratic": "regression"}
+"""Name of a model -> its column."""
 _SWEEP = re.compile(r"^(figure[578])\.(\w+)\.(.+)\.threads(\d+)\.runtime$")
 _GAIN = re.compile(r"^figure11\.gain\.(\w+)\.d(\d+)-over-d(\d+)\.t(\d+)\.runtime$")
 TITLES = {
@@ -79,11 +80,11 @@ def _errors(points: Sequence[PredictedApplication]) -> Picture | None:
     threads = sorted({p.threads for p in points})
     x, y = Axis(THREADS, names=[str(count) for count in threads]), Axis("mean |error| of the runtime [%]")
     panels = []
-    for model, which in MODELS.items():
+    for model, column in MODELS.items():
         lines = []
         for i, name in enumerate(sorted({p.name for p in points})):
             own = [[p for p in points if (p.name, p.threads) == (name, count)] for count in threads]
-            of_all = [errors(pairs(of_vendor, which, "runtime")) for of_vendor in own]
+            of_all = [errors(pairs(of_vendor, column, "runtime")) for of_vendor in own]
             known = [(at, 100 * error.mean_abs_error) for at, error in enumerate(of_all) if error is not None]
             lines += [_line(i, name, known)] if known else []
         panels.append(Panel(lines, x, y, model))
@@ -95,10 +96,10 @@ def _correlation(points: Sequence[PredictedApplication]) -> Picture | None:
     """Figure 9(b) as points: predicted against measured."""
     panels, ends = [], [math.inf, 0.0]
     x, y = Axis("measured (the paper's data)", "s", True), Axis("predicted", "s", True)
-    for model, which in MODELS.items():
+    for model, column in MODELS.items():
         dots = []
         for i, name in enumerate(sorted({p.name for p in points})):
-            both = pairs([p for p in points if p.name == name], which, "runtime")
+            both = pairs([p for p in points if p.name == name], column, "runtime")
             if both:
                 ends = [min(ends[0], *map(min, both)), max(ends[1], *map(max, both))]
                 dots.append(_line(i, name, both, None))
@@ -111,7 +112,7 @@ def _correlation(points: Sequence[PredictedApplication]) -> Picture | None:
 
 def _shares(points: Sequence[PredictedApplication]) -> Picture | None:
     """Figure 10: the contribution of each operation to the predicted time."""
-    priced = {f"{p.name} {model}": which(p) for p in points for model, which in MODELS.items()}
+    priced = {f"{p.name} {model}": p.models[column] for p in points for model, column in MODELS.items()}
     parts = {name: seconds.by_operation for name, seconds in priced.items() if isinstance(seconds, Priced)}
     if not parts:
         return None

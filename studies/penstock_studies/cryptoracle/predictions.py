@@ -7,11 +7,11 @@ means of |error|. Their rows compare these with the same figure of our re-run, a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.base.types import Row, Rows
 from penstock_studies.cryptoracle.counts import MEASURED
-from penstock_studies.cryptoracle.data import WORKLOADS, PredictedApplication, Priced
+from penstock_studies.cryptoracle.data import WORKLOADS, PredictedApplication, Priced, value_of
 from penstock_studies.cryptoracle.errors import STATISTICS, as_published, cosine, errors
 from penstock_studies.cryptoracle.programs import PROGRAMS
 from penstock_studies.cryptoracle.tables import POLICY, TABLE7, THREADS, is_default, reasons, row
@@ -53,10 +53,8 @@ def point_rows(predicted: Sequence[PredictedApplication]) -> Iterator[Row]:
                 unit=unit,
                 published=None if here else value,
                 measured=value if here else None,
-                calibrated=value_of(p.additive, quantity),
-                first_principles=value_of(p.ours, quantity),
-                regression=value_of(p.regression, quantity),
                 policy=MEASURED if here else POLICY,
+                **p.columns(quantity),
             )
 
 
@@ -70,30 +68,10 @@ def _measured(p: PredictedApplication, quantity: str) -> float | None:
     return p.seconds if quantity == "runtime" else p.joules
 
 
-def value_of(priced: Priced | str, quantity: str) -> float | None:
-    if isinstance(priced, str):
-        return None
-    return priced.seconds if quantity == "runtime" else priced.joules
-
-
-def pairs(
-    predicted: Sequence[PredictedApplication], which: Callable[[PredictedApplication], Priced | str], quantity: str
-) -> list[tuple[float, float]]:
-    """(predicted, measured) where both are known."""
-    both = [(value_of(which(p), quantity), _measured(p, quantity)) for p in predicted]
+def pairs(predicted: Sequence[PredictedApplication], column: str, quantity: str) -> list[tuple[float, float]]:
+    """(predicted, measured) where both are known; `column`: the model's, of `PredictedApplication.models`."""
+    both = [(value_of(p.models[column], quantity), _measured(p, quantity)) for p in predicted]
     return [(a, b) for a, b in both if a is not None and b]
-
-
-def of_additive(p: PredictedApplication) -> Priced | str:
-    return p.additive
-
-
-def of_ours(p: PredictedApplication) -> Priced | str:
-    return p.ours
-
-
-def of_regression(p: PredictedApplication) -> Priced | str:
-    return p.regression
 
 
 def _groups(predicted: Sequence[PredictedApplication]) -> Iterator[tuple[str, list[PredictedApplication]]]:
@@ -114,31 +92,29 @@ def error_rows(predicted: Sequence[PredictedApplication], policy: str = POLICY) 
     """Figure 9: errors of all models over all points, and by program, ring, depth and threads."""
     for quantity in UNITS:
         for group, points in _groups(predicted):
-            theirs, ours, plain = (pairs(points, which, quantity) for which in (of_additive, of_ours, of_regression))
-            first, second, third = errors(theirs), errors(ours), errors(plain)
-            if first is None and second is None and third is None:
+            known = {column: pairs(points, column, quantity) for column in predicted[0].models}
+            if not any(known.values()):
                 continue
+            of_all = {column: errors(both) for column, both in known.items()}
+            theirs, ours, plain = map(len, known.values())
             for statistic in STATISTICS:
                 yield row(
                     f"figure9.{group}.{quantity}.{statistic}",
                     "figure9-errors",
                     statistic,
-                    f"{quantity}; {len(theirs)} points additive, {len(ours)} ours, {len(plain)} regression",
+                    f"{quantity}; {theirs} points additive, {ours} ours, {plain} regression",
                     policy=policy,
-                    calibrated=getattr(first, statistic, None),
-                    first_principles=getattr(second, statistic, None),
-                    regression=getattr(third, statistic, None),
+                    **{column: getattr(of_model, statistic, None) for column, of_model in of_all.items()},
                 )
             if group in {p.name for p in predicted}:
+                similar: Row = {column: cosine(both) for column, both in known.items()}
                 yield row(
                     f"figure9.{group}.{quantity}.cosine",
                     "figure9-correlation",
                     "cosine_similarity",
                     "figure 9(b) is drawn only",
                     policy=policy,
-                    calibrated=cosine(theirs),
-                    first_principles=cosine(ours),
-                    regression=cosine(plain),
+                    **similar,
                 )
     inside = [
         p.ours.low_s <= p.seconds <= p.ours.high_s
@@ -160,7 +136,7 @@ def published_rows(predicted: Sequence[PredictedApplication]) -> Iterator[Row]:
     }
     for quantity, printed in GEOMEANS.items():
         for (part, points), value in zip(parts.items(), printed, strict=True):
-            known = pairs(points, of_additive, quantity)
+            known = pairs(points, "calibrated", quantity)
             note = (
                 f"the paper's figure over all of its data, and the same of the additive model over the {len(known)} "
                 "points here; it says little of accuracy: see mean, median and bias"

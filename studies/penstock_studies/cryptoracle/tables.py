@@ -26,6 +26,7 @@ from penstock_studies.cryptoracle.data import (
     primitive_costs,
     regressed,
     regression_of,
+    value_of,
     workload_additive,
     workload_sets,
 )
@@ -98,11 +99,6 @@ def row(
     }  # fmt: skip
 
 
-def seconds(priced: Priced | str | None) -> float | None:
-    """Predicted seconds, where there is a prediction."""
-    return priced.seconds if isinstance(priced, Priced) else None
-
-
 def reasons(*priced: Priced | str, after: str = "") -> str:
     """A note, then the reasons for what has no prediction."""
     texts = dict.fromkeys([after, *(point for point in priced if isinstance(point, str))])
@@ -133,9 +129,7 @@ def table7_rows(data: Mapping[str, Dataset], predicted: Sequence[PredictedApplic
                         reasons(point.additive, point.ours, after=note),
                         unit="s",
                         published=roi,
-                        calibrated=seconds(point.additive),
-                        first_principles=seconds(point.ours),
-                        regression=seconds(point.regression),
+                        **point.columns("runtime"),
                     )
                 )
             else:
@@ -159,7 +153,7 @@ def _elsewhere(
     known, costs = here[0], primitive_costs(data[vendor].primitives)
     theirs = additive(known.name, known.params, THREADS, costs)
     ratio = _ratio(costs, primitive_costs(data[known.vendor].primitives), known.params)
-    ours = seconds(known.ours)
+    ours = value_of(known.ours, "runtime")
     note = reasons(theirs, known.ours)
     if ratio is not None and ours is not None:
         rule = (
@@ -174,7 +168,7 @@ def _elsewhere(
         note,
         unit="s",
         published=roi,
-        calibrated=seconds(theirs),
+        calibrated=value_of(theirs, "runtime"),
         first_principles=ratio * ours if ratio is not None and ours is not None else None,
     )
 
@@ -218,9 +212,9 @@ def table8_rows(data: Mapping[str, Dataset]) -> Rows:
                     reasons(theirs, ours, plain, after=note),
                     unit="s",
                     published=profiling,
-                    calibrated=seconds(theirs),
-                    first_principles=seconds(ours),
-                    regression=seconds(plain),
+                    calibrated=value_of(theirs, "runtime"),
+                    first_principles=value_of(ours, "runtime"),
+                    regression=value_of(plain, "runtime"),
                 )
             )
             made.append(_speedup_row(stem, profiling, speedup, took))
