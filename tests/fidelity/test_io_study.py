@@ -21,10 +21,10 @@ from penstock.base.system.drawing import written
 from penstock.front.cli.main import cli
 from penstock.program.running import trace_workload
 from penstock.scheme.machines import load_machine, load_network, load_tier
-from penstock.scheme.machines.client_place import load_client_place
 from penstock.scheme.machines.prices import load_prices
 from penstock_studies.headlines import readings_of
 from penstock_studies.io_study import data, history
+from penstock_studies.io_study.client_place import load_client_place
 from penstock_studies.io_study.figures import SHOWN_IN_TORNADO
 from penstock_studies.io_study.model import MACHINES
 from support.pictures import SVG, picture, texts, titled, titles

@@ -54,6 +54,7 @@ _APART = {
 _PROGRAMS = "chi_square cifar10 logistic_function logistic_regression matrix_multiplication resnet20 sign_evaluation"
 _STUDIES = {
     "studies": "penstock_studies",
+    "machines.client_place": "penstock_studies.io_study.client_place",
     "prediction.importers.applications": "penstock_studies.importers.applications",
     "prediction.importers.cryptoracle": "penstock_studies.importers",
     "workloads.parts.cryptoracle": "penstock_studies.workloads.algorithms",

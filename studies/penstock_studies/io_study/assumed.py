@@ -12,12 +12,12 @@ from typing import Any
 
 from penstock.base.types import Row
 from penstock.scheme.machines import Machine, Tier, load_tier
-from penstock.scheme.machines.client_place import ClientSite
 from penstock.scheme.machines.figure import Evidence, Figure
 from penstock.scheme.machines.gpu.model import Gpu
 from penstock.scheme.machines.networks import load_network
 from penstock.scheme.machines.prices import PriceList
 from penstock_studies.io_study import data
+from penstock_studies.io_study.client_place import ClientSite
 from penstock_studies.io_study.model import Study, StudyProgram
 from penstock_studies.io_study.rows import row
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from penstock.base.types import Row, Rows
 from penstock.lab.simulation.memory.locality import RUNTIMES, locality_table
 from penstock.scheme.machines import load_tiers
-from penstock.scheme.machines.client_place import ClientSite, load_client_place
 from penstock.scheme.machines.prices import PriceList, load_prices
 from penstock_studies.io_study import data
 from penstock_studies.io_study.assumed import assumed_rows
+from penstock_studies.io_study.client_place import ClientSite, load_client_place
 from penstock_studies.io_study.clusters import breakdown_rows, cluster_rows, curve_rows
 from penstock_studies.io_study.costs import cost_rows, energy_rows
 from penstock_studies.io_study.history import history_rows

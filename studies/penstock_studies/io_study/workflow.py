@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from penstock.base.types import Row
 from penstock.scheme.machines import load_tier
-from penstock.scheme.machines.client_place import ClientSite
 from penstock_studies.io_study import data
+from penstock_studies.io_study.client_place import ClientSite
 from penstock_studies.io_study.model import FULL, Study, StudyProgram
 from penstock_studies.io_study.rows import row
 

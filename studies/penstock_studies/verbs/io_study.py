@@ -34,10 +34,10 @@ def io_study(figures: Path | None, client: str, prices: str, output_format: str)
       penstock reproduce io-study --figures figures/ --format json
       penstock reproduce io-study --prices mine.toml --client mine-too.toml --format csv
     """
-    from penstock.scheme.machines.client_place import load_client_place
     from penstock.scheme.machines.prices import load_prices
     from penstock_studies.headlines import headlines, readings_of
     from penstock_studies.io_study import reproduction as study
+    from penstock_studies.io_study.client_place import load_client_place
     from penstock_studies.verdict import verdict_of
 
     place, listed = load_client_place(client), load_prices(prices)

@@ -11,16 +11,16 @@ import pytest
 from penstock.errors import MachineError, UnknownName
 from penstock.front.cli.main import main
 from penstock.scheme.machines import load_tiers
-from penstock.scheme.machines.client_place import client_places, load_client_place
 from penstock.scheme.machines.figure import Evidence
 from penstock.scheme.machines.networks import load_network
 from penstock.scheme.machines.prices import load_prices, price_lists
 from penstock.scheme.params import catalogue
 from penstock_studies.io_study import data
+from penstock_studies.io_study.client_place import client_places, load_client_place
 
 
-def written(folder: str, name: str) -> str:
-    place = resources.files("penstock.scheme.machines").joinpath("data").joinpath(folder)
+def written(folder: str, name: str, package: str = "penstock.scheme.machines") -> str:
+    place = resources.files(package).joinpath("data").joinpath(folder)
     return place.joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 
@@ -71,10 +71,12 @@ def test_a_price_list_that_breaks_a_rule_is_refused(tmp_path: Path, old: str, ne
 
 def test_a_client_file_that_breaks_a_rule_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text(written("clients", "laptop").replace('"1 Gb/s"', '"0 Gb/s"'))
+    path.write_text(written("clients", "laptop", "penstock_studies").replace('"1 Gb/s"', '"0 Gb/s"'))
     with pytest.raises(MachineError, match="line '0 Gb/s' is zero"):
         load_client_place(str(path))
-    path.write_text(written("clients", "laptop").replace("1 Gb/s", "3 Gb/s").replace('"laptop"', '"mine"'))
+    path.write_text(
+        written("clients", "laptop", "penstock_studies").replace("1 Gb/s", "3 Gb/s").replace('"laptop"', '"mine"')
+    )
     assert load_client_place(str(path)).transfer_s(375e6) == pytest.approx(1.02)
 
 

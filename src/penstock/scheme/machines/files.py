@@ -41,11 +41,14 @@ def parse_spec(model: type[Model], written: RowView | Path, where: str, what: st
 class Shelf(Generic[Named]):
     """The records of one folder under `data/`, by name; a file has the name of its record.
 
-    Args:   what: the kind of record, "drive"; read: the record of a table or of a file, given its name for messages.
+    Args:   what: the kind of record, "drive"; read: the record of a table or of a file, given its name for messages;
+            package: whose `data/` it is.
     """
 
-    def __init__(self, folder: str, what: str, read: Callable[..., Named]) -> None:
-        self._folder, self._what, self._read = folder, what, read
+    def __init__(
+        self, folder: str, what: str, read: Callable[..., Named], package: str = "penstock.scheme.machines"
+    ) -> None:
+        self._folder, self._what, self._read, self._package = folder, what, read, package
 
     def __call__(self) -> dict[str, Named]:
         """Those that come with penstock."""
@@ -54,7 +57,7 @@ class Shelf(Generic[Named]):
     @cached_property
     def _shipped(self) -> dict[str, Named]:
         folder, what, records = self._folder, self._what, {}
-        entries = resources.files("penstock.scheme.machines").joinpath("data").joinpath(folder).iterdir()
+        entries = resources.files(self._package).joinpath("data").joinpath(folder).iterdir()
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.name.endswith(".toml"):
                 where = f"{folder}/{entry.name}"

@@ -92,5 +92,5 @@ def _checked(written: RowView | Path, where: str) -> ClientSite:
     )
 
 
-client_places = Shelf("clients", "client", _checked)
-"""The places that come with penstock."""
+client_places = Shelf("clients", "client", _checked, "penstock_studies")
+"""The places that come with the studies."""
