@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from penstock.base.types import RowView
 from penstock.base.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, WATT_UNITS
 from penstock.scheme.machines.figure import Figure, Stated
-from penstock.scheme.machines.files import Shelf, check_name, figure, parse_spec
-from penstock.scheme.machines.records import FigureSpec, RecordSpec
+from penstock.scheme.machines.files import Shelf, check_name, figures, parse_spec
+from penstock.scheme.machines.records import FigureSpec, RecordSpec, Units
 from penstock.scheme.params.ckks import CkksParameters
 
 RING_DIM = 1 << 16
@@ -25,12 +26,12 @@ DEFAULT = "laptop"
 class ClientPlaceSpec(RecordSpec):
     """A client's place as a TOML file has it."""
 
-    encrypt: FigureSpec
-    decrypt: FigureSpec
-    power: FigureSpec
-    line: FigureSpec
-    latency: FigureSpec
-    line_energy: FigureSpec
+    encrypt: Annotated[FigureSpec, Units(LIMB_UNITS, positive=True)]
+    decrypt: Annotated[FigureSpec, Units(LIMB_UNITS, positive=True)]
+    power: Annotated[FigureSpec, Units(WATT_UNITS)]
+    line: Annotated[FigureSpec, Units(RATE_UNITS, positive=True)]
+    latency: Annotated[FigureSpec, Units(SECOND_UNITS)]
+    line_energy: Annotated[FigureSpec, Units(JOULE_PER_BYTE_UNITS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,16 +81,7 @@ def _checked(written: RowView | Path, where: str) -> ClientSite:
     """
     spec = parse_spec(ClientPlaceSpec, written, where, "a client file")
     check_name(spec.name, where, "client")
-    return ClientSite(
-        name=spec.name,
-        title=spec.title,
-        encrypt=figure(spec.encrypt, where, "encrypt", LIMB_UNITS, positive=True),
-        decrypt=figure(spec.decrypt, where, "decrypt", LIMB_UNITS, positive=True),
-        power=figure(spec.power, where, "power", WATT_UNITS),
-        line=figure(spec.line, where, "line", RATE_UNITS, positive=True),
-        latency=figure(spec.latency, where, "latency", SECOND_UNITS),
-        line_energy=figure(spec.line_energy, where, "line_energy", JOULE_PER_BYTE_UNITS),
-    )
+    return ClientSite(name=spec.name, title=spec.title, **figures(spec, where))
 
 
 client_places = Shelf("clients", "client", _checked, "penstock_studies")

@@ -9,23 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.base.units import MM2_UNITS, RATE_UNITS
 from penstock.errors import MachineError
 from penstock.scheme.machines import files
 from penstock.scheme.machines.figure import Figure, Stated
-from penstock.scheme.machines.records import ArchitectureSpec, FigureSpec
+from penstock.scheme.machines.records import ArchitectureSpec
 from penstock.scheme.params.ckks import CkksParameters
 
-UNITS: dict[str, dict[str, float]] = {
-    "word": {"bit": 1.0, "bits": 1.0},
-    "ring_dim": {"points": 1.0},
-    "clusters": {"clusters": 1.0, "cluster": 1.0},
-    "lanes": {"lanes": 1.0, "lane": 1.0},
-    "off_chip": RATE_UNITS,
-    "area": MM2_UNITS,
-    "technology": {"nm": 1.0},
-}
-"""Field -> units in which it may be written."""
 WHOLE = ("word", "ring_dim", "clusters", "lanes")
 
 
@@ -73,12 +62,8 @@ def architecture_from_spec(spec: ArchitectureSpec, where: str) -> Architecture:
 
     Raises: MachineError: as `figure` does; a count that is not a whole number.
     """
-    figures: dict[str, Figure] = {}
-    for name, units in UNITS.items():
-        written: FigureSpec | None = getattr(spec, name)
-        if written is None:
-            continue
-        figures[name] = files.figure(written, where, f"architecture.{name}", units, positive=True)
-        if name in WHOLE and figures[name].value != int(figures[name].value):
-            raise MachineError(f"{where}: architecture.{name} '{written.value}' is not a whole number")
+    figures = files.figures(spec, where, "architecture.")
+    for name in WHOLE:
+        if name in figures and figures[name].value != int(figures[name].value):
+            raise MachineError(f"{where}: architecture.{name} '{figures[name].text}' is not a whole number")
     return Architecture(**figures)

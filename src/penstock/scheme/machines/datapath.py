@@ -8,15 +8,14 @@ besides the waiting that it sees.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
-from penstock.base.units import BYTE_UNITS, RATE_UNITS, SECOND_UNITS
+from penstock.base.units import SECOND_UNITS
 from penstock.errors import MachineError
 from penstock.scheme.machines import files
 from penstock.scheme.machines.figure import Figure, stated
-from penstock.scheme.machines.records import DatapathSpec, FigureSpec
+from penstock.scheme.machines.records import DatapathSpec
 
-SHARES = {"%": 0.01}
 GAPS = {
     "ports": "a limb takes the whole of each unit",
     "latency": "results are there when a unit has read its operands",
@@ -73,7 +72,7 @@ class Datapath:
         for name in ("ports", "latency"):
             for unit, figure in getattr(self, name).items():
                 yield f"datapath.{name}.{unit}", figure
-        yield from stated(self, _SINGLE, "datapath.")
+        yield from stated(self, (field.name for field in fields(self)), "datapath.")
 
     def gaps(self) -> Iterator[tuple[str, str]]:
         """Field and meaning of every value that the file does not state."""
@@ -88,18 +87,6 @@ class Datapath:
         if self.scratchpad is None:
             return None
         return self.scratchpad.value + (0.0 if self.register_file is None else self.register_file.value)
-
-
-_SINGLE: dict[str, Mapping[str, float]] = {
-    "chaining": {"point": 1.0, "points": 1.0},
-    "scratchpad": BYTE_UNITS,
-    "scratchpad_bandwidth": RATE_UNITS,
-    "register_file": BYTE_UNITS,
-    "register_bandwidth": RATE_UNITS,
-    "network": RATE_UNITS,
-    "efficiency": SHARES,
-}
-"""Field of one figure -> its units."""
 
 
 def _host(text: str) -> str | None:
@@ -138,13 +125,10 @@ def datapath_from_spec(spec: DatapathSpec, units: Mapping[str, object], clock: F
             raise MachineError(
                 f"{where}: datapath.ports.{unit} '{taken.text}': state as many datapath.ports.{host}, of its own"
             )
-    single: dict[str, Figure] = {}
-    for name, units_of_one in _SINGLE.items():
-        one: FigureSpec | None = getattr(spec, name)
-        if one is not None:
-            single[name] = files.figure(one, where, f"datapath.{name}", units_of_one)
-            if single[name].value == 0:
-                raise MachineError(f"{where}: datapath.{name} '{one.value}' is zero; leave it out if it is not known")
+    single = files.figures(spec, where, "datapath.")
+    for name, one in single.items():
+        if one.value == 0:
+            raise MachineError(f"{where}: datapath.{name} '{one.text}' is zero; leave it out if it is not known")
     if "register_bandwidth" in single and "register_file" not in single:
         raise MachineError(f"{where}: datapath.register_bandwidth is of a register file: state datapath.register_file")
     share = single.get("efficiency")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from penstock.base.types import Row, RowView
 from penstock.base.units import (
@@ -21,9 +22,10 @@ from penstock.base.units import (
     parse_bytes,
 )
 from penstock.errors import MachineError, check_known
+from penstock.scheme.machines import files
 from penstock.scheme.machines.figure import Evidence, Figure
-from penstock.scheme.machines.files import Shelf, check_name, figure, parse_spec, sourced
-from penstock.scheme.machines.records import FigureSpec, RecordSpec
+from penstock.scheme.machines.files import Shelf, check_name, parse_spec, sourced
+from penstock.scheme.machines.records import SHARE, FigureSpec, RecordSpec, Units, counted
 
 ORDERS = "cwdp"
 """Letters of a stripe's order: channel, way (chip), die, plane."""
@@ -33,40 +35,40 @@ class DriveSpec(RecordSpec):
     """A drive as a TOML file has it."""
 
     description: str = ""
-    channels: FigureSpec
-    chips_per_channel: FigureSpec
-    dies_per_chip: FigureSpec
-    planes_per_die: FigureSpec
-    blocks: FigureSpec
-    pages_per_block: FigureSpec
-    page: FigureSpec
-    spare_blocks: FigureSpec
+    channels: Annotated[FigureSpec, counted("channels", "channel")]
+    chips_per_channel: Annotated[FigureSpec, counted("chips/channel", "chip/channel")]
+    dies_per_chip: Annotated[FigureSpec, counted("dies/chip", "die/chip")]
+    planes_per_die: Annotated[FigureSpec, counted("planes/die", "plane/die")]
+    blocks: Annotated[FigureSpec, counted("blocks/plane", "blocks/die", "block/plane")]
+    pages_per_block: Annotated[FigureSpec, counted("pages/block", "page/block")]
+    page: Annotated[FigureSpec, Units(BYTE_UNITS, positive=True)]
+    spare_blocks: Annotated[FigureSpec, Units({"blocks/plane": 1, "block/plane": 1})]
+    stated_capacity: Annotated[FigureSpec | None, Units(BYTE_UNITS)] = None
+    transfers: Annotated[FigureSpec, Units({"MT/s": 1e6, "GT/s": 1e9}, positive=True)]
+    bus_width: Annotated[FigureSpec, counted("bit", "bits")]
+    retry: Annotated[FigureSpec, Units({"%": 0.01, "ppm": 1e-6})]
+    max_retries: Annotated[FigureSpec, Units({"retries": 1, "retry": 1})]
+    dram_capacity: Annotated[FigureSpec, Units(BYTE_UNITS)]
+    dram_passes: Annotated[FigureSpec, counted("passes", "pass")]
+    host_link_efficiency: Annotated[FigureSpec, Units(SHARE, positive=True)]
+    host_buffer: Annotated[FigureSpec, Units(BYTE_UNITS, positive=True)]
+    table_entry: Annotated[FigureSpec, Units(BYTE_UNITS, positive=True)]
+    collect_below: Annotated[FigureSpec, Units({"blocks": 1})]
+    wear_gap: Annotated[FigureSpec, Units({"erases": 1})]
+    dram: Annotated[FigureSpec, Units(RATE_UNITS, positive=True)]
+    edram: Annotated[FigureSpec, Units(RATE_UNITS, positive=True)]
+    host_link: Annotated[FigureSpec, Units(RATE_UNITS, positive=True)]
+    read_command: Annotated[FigureSpec, Units(SECOND_UNITS)]
+    further_plane: Annotated[FigureSpec, Units(SECOND_UNITS)]
+    program_command: Annotated[FigureSpec, Units(SECOND_UNITS)]
+    erase_command: Annotated[FigureSpec, Units(SECOND_UNITS)]
+    sense: Annotated[FigureSpec, Units(SECOND_UNITS)]
+    program: Annotated[FigureSpec, Units(SECOND_UNITS)]
+    erase: Annotated[FigureSpec, Units(SECOND_UNITS)]
+    correction: Annotated[FigureSpec, Units(SECOND_UNITS)]
     stripe: FigureSpec
-    stated_capacity: FigureSpec | None = None
-    transfers: FigureSpec
-    bus_width: FigureSpec
-    read_command: FigureSpec
-    further_plane: FigureSpec
-    program_command: FigureSpec
-    erase_command: FigureSpec
-    sense: FigureSpec
-    program: FigureSpec
-    erase: FigureSpec
     multi_plane: FigureSpec
     cache_read: FigureSpec
-    correction: FigureSpec
-    retry: FigureSpec
-    max_retries: FigureSpec
-    dram: FigureSpec
-    dram_capacity: FigureSpec
-    dram_passes: FigureSpec
-    edram: FigureSpec
-    host_link: FigureSpec
-    host_link_efficiency: FigureSpec
-    host_buffer: FigureSpec
-    table_entry: FigureSpec
-    collect_below: FigureSpec
-    wear_gap: FigureSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,36 +159,8 @@ _NUMBERS = ("channels", "chips_per_channel", "dies_per_chip", "pages_per_block",
             "collect_below", "wear_gap")  # fmt: skip
 _SIZES = ("page", "dram_capacity", "host_buffer", "table_entry")
 """Values that the drive has under their own names: times in seconds (`sense_s`), whole numbers, sizes in bytes."""
-_UNITS: dict[str, Mapping[str, float]] = {
-    "channels": {"channels": 1, "channel": 1},
-    "chips_per_channel": {"chips/channel": 1, "chip/channel": 1},
-    "dies_per_chip": {"dies/chip": 1, "die/chip": 1},
-    "planes_per_die": {"planes/die": 1, "plane/die": 1},
-    "blocks": {"blocks/plane": 1, "blocks/die": 1, "block/plane": 1},
-    "pages_per_block": {"pages/block": 1, "page/block": 1},
-    "page": BYTE_UNITS,
-    "spare_blocks": {"blocks/plane": 1, "block/plane": 1},
-    "stated_capacity": BYTE_UNITS,
-    "transfers": {"MT/s": 1e6, "GT/s": 1e9},
-    "bus_width": {"bit": 1, "bits": 1},
-    "retry": {"%": 0.01, "ppm": 1e-6},
-    "max_retries": {"retries": 1, "retry": 1},
-    "dram_capacity": BYTE_UNITS,
-    "dram_passes": {"passes": 1, "pass": 1},
-    "host_link_efficiency": {"%": 0.01},
-    "host_buffer": BYTE_UNITS,
-    "table_entry": BYTE_UNITS,
-    "collect_below": {"blocks": 1},
-    "wear_gap": {"erases": 1},
-    **dict.fromkeys(("dram", "edram", "host_link"), RATE_UNITS),
-    **dict.fromkeys(_TIMES, SECOND_UNITS),
-}
-"""Value -> the units that it may be written in."""
 _WORDS = {"stripe": (), "multi_plane": ("yes", "no"), "cache_read": ("yes", "no")}
-_COUNTS = ("channels", "chips_per_channel", "dies_per_chip", "planes_per_die", "blocks", "pages_per_block", "page",
-           "dram_passes", "bus_width", "transfers", "dram", "edram", "host_link", "host_link_efficiency", "host_buffer",
-           "table_entry")  # fmt: skip
-"""Values that must not be zero."""
+_VALUES = [name for name in DriveSpec.model_fields if name not in ("name", "title", "description")]
 
 
 def drive_names() -> list[str]:
@@ -205,7 +179,7 @@ def load_drive(name_or_path: str | Path, overrides: Mapping[str, str] | None = N
     spec = _specs.load(name_or_path)
     where = f"drives/{text}.toml" if text in _specs() else text
     for value, written in (overrides or {}).items():
-        check_known("value of a drive", value, (*_UNITS, *_WORDS))
+        check_known("value of a drive", value, _VALUES)
         given = FigureSpec(value=written, source="given by the user", kind=Evidence.ASSUMED.value)
         spec = spec.model_copy(update={value: given})
     return drive_from_spec(spec, where)
@@ -219,11 +193,7 @@ def drive_from_spec(spec: DriveSpec, where: str) -> Drive:
             empty source, an unknown kind.
     """
     check_name(spec.name, where, "drive")
-    figures = {
-        field: _figure(field, written, where)
-        for field in (*_UNITS, *_WORDS)
-        if (written := getattr(spec, field)) is not None
-    }
+    figures = files.figures(spec, where) | {word: _word(word, getattr(spec, word), where) for word in _WORDS}
 
     def value(field: str) -> float:
         return figures[field].value
@@ -286,9 +256,7 @@ def picoseconds(seconds: float) -> int:
     return round(seconds * PICOSECONDS_PER_SECOND)
 
 
-def _figure(field: str, spec: FigureSpec, where: str) -> Figure:
-    if field not in _WORDS:
-        return figure(spec, where, field, _UNITS[field], positive=field in _COUNTS)
+def _word(field: str, spec: FigureSpec, where: str) -> Figure:
     words = _WORDS[field]
     if words and spec.value not in words:
         raise MachineError(f"{where}: {field} '{spec.value}' is unknown; write {' or '.join(words)}")

@@ -7,6 +7,7 @@ from enum import Enum
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -16,7 +17,7 @@ from penstock.base.types import RowView
 from penstock.base.units import parse_quantity
 from penstock.errors import MachineError, UnitError, UnknownName, UsageError, check_known
 from penstock.scheme.machines.figure import Evidence, Figure
-from penstock.scheme.machines.records import FigureSpec
+from penstock.scheme.machines.records import FigureSpec, Units
 
 
 class _WithName(Protocol):
@@ -77,6 +78,22 @@ class Shelf(Generic[Named]):
             return self._read(Path(name_or_path), text)
         check_known(self._what, text, self())
         return self()[text]
+
+
+def figures(
+    spec: BaseModel, where: str, table: str = "", more: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+) -> dict[str, Figure]:
+    """The checked figures of a table that its file states, by field.
+
+    Args:   table: its path with a dot, "architecture."; more: field -> units besides those that the model has.
+    Raises: MachineError: as `figure`.
+    """
+    return {
+        name: figure(written, where, f"{table}{name}", {**units.factors, **more.get(name, {})}, positive=units.positive)
+        for name, field in type(spec).model_fields.items()
+        for units in field.metadata
+        if isinstance(units, Units) and (written := getattr(spec, name)) is not None
+    }
 
 
 SMALLEST, LARGEST = 1e-36, 1e36

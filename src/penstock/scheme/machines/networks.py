@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from penstock.base.types import RowView
 from penstock.base.units import JOULE_PER_BYTE_UNITS, RATE_UNITS, SECOND_UNITS, parse_rate
 from penstock.errors import UnknownName
 from penstock.scheme.machines.figure import Evidence, Figure, Stated
-from penstock.scheme.machines.files import Shelf, check_name, figure, parse_spec, told_apart
-from penstock.scheme.machines.records import FigureSpec, RecordSpec
+from penstock.scheme.machines.files import Shelf, check_name, figures, parse_spec, told_apart
+from penstock.scheme.machines.records import FigureSpec, RecordSpec, Units
 
 STUDY_NETWORKS = ("ethernet-400", "fastfabric-300")
 """The networks of the storage-I/O study, in the reading that its results fit."""
@@ -29,9 +30,9 @@ _ENDS_WITH_A_RATE = re.compile(r"\s?[kKMGTP]?i?[bB]/s\s*$")
 class NetworkSpec(RecordSpec):
     """A network as a TOML file has it."""
 
-    bandwidth: FigureSpec
-    latency: FigureSpec | None = None
-    energy: FigureSpec | None = None
+    bandwidth: Annotated[FigureSpec, Units(RATE_UNITS, positive=True)]
+    latency: Annotated[FigureSpec | None, Units(SECOND_UNITS)] = None
+    energy: Annotated[FigureSpec | None, Units(JOULE_PER_BYTE_UNITS)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,13 +115,7 @@ def _checked(written: RowView | Path, where: str) -> Network:
     """
     spec = parse_spec(NetworkSpec, written, where, "a network file")
     check_name(spec.name, where, "network")
-    return Network(
-        name=spec.name,
-        title=spec.title,
-        bandwidth=figure(spec.bandwidth, where, "bandwidth", RATE_UNITS, positive=True),
-        latency=figure(spec.latency, where, "latency", SECOND_UNITS) if spec.latency else None,
-        energy=figure(spec.energy, where, "energy", JOULE_PER_BYTE_UNITS) if spec.energy else None,
-    )
+    return Network(name=spec.name, title=spec.title, **figures(spec, where))
 
 
 _networks = Shelf("networks", "network", _checked)

@@ -8,16 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Annotated
 
 from penstock.base.types import RowView
 from penstock.errors import MachineError
 from penstock.scheme.machines.figure import Figure, Stated
-from penstock.scheme.machines.files import Shelf, check_name, figure, parse_spec
-from penstock.scheme.machines.records import FigureSpec, RecordSpec
+from penstock.scheme.machines.files import Shelf, check_name, figures, parse_spec
+from penstock.scheme.machines.records import FigureSpec, RecordSpec, Units
 
 HOUR_UNITS = {"USD/h": 1 / 3600.0}
-EGRESS_UNITS = {"USD/GB": 1e-9, "USD/TB": 1e-12}
-ELECTRICITY_UNITS = {"USD/kWh": 1 / 3.6e6}
 DEFAULT = "cloud-2024"
 
 
@@ -25,10 +24,10 @@ class PriceSpec(RecordSpec):
     """A price list as a TOML file has it."""
 
     date: str
-    gpu_hour: FigureSpec
-    accelerator_hour: FigureSpec
-    egress: FigureSpec
-    electricity: FigureSpec
+    gpu_hour: Annotated[FigureSpec, Units(HOUR_UNITS)]
+    accelerator_hour: Annotated[FigureSpec, Units(HOUR_UNITS)]
+    egress: Annotated[FigureSpec, Units({"USD/GB": 1e-9, "USD/TB": 1e-12})]
+    electricity: Annotated[FigureSpec, Units({"USD/kWh": 1 / 3.6e6})]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +74,7 @@ def _checked(written: RowView | Path, where: str) -> PriceList:
         raise MachineError(
             f"{where}: date '{spec.date}' is not a day; prices age, so write the one that they are of, as 2024-06-30"
         ) from None
-    return PriceList(
-        name=spec.name,
-        title=spec.title,
-        date=day,
-        gpu_hour=figure(spec.gpu_hour, where, "gpu_hour", HOUR_UNITS),
-        accelerator_hour=figure(spec.accelerator_hour, where, "accelerator_hour", HOUR_UNITS),
-        egress=figure(spec.egress, where, "egress", EGRESS_UNITS),
-        electricity=figure(spec.electricity, where, "electricity", ELECTRICITY_UNITS),
-    )
+    return PriceList(name=spec.name, title=spec.title, date=day, **figures(spec, where))
 
 
 price_lists = Shelf("prices", "price list", _checked)

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
 from pydantic import Field
 
 from penstock.base.system.toml import Strict
+from penstock.base.units import (
+    BYTE_UNITS,
+    HERTZ_UNITS,
+    JOULE_PER_BYTE_UNITS,
+    MM2_UNITS,
+    RATE_UNITS,
+    SECOND_UNITS,
+    WATT_UNITS,
+)
 from penstock.scheme.machines.report import FitReport
 
 
@@ -14,6 +27,24 @@ class FigureSpec(Strict):
     value: str = Field(examples=['"… unit"'])
     source: str = Field(examples=['"…"'])
     kind: str = Field(examples=['"datasheet | measured | calibrated | assumed"'])
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """How a field's value is written."""
+
+    factors: Mapping[str, float] = field(default_factory=dict)
+    """Unit -> factor; units that depend on other values of the file come on top."""
+    positive: bool = False
+    """Whether it must not be zero."""
+
+
+def counted(*names: str) -> Units:
+    """A number of things, above zero."""
+    return Units(dict.fromkeys(names, 1.0), positive=True)
+
+
+SHARE = {"%": 0.01}
 
 
 class RecordSpec(Strict):
@@ -44,22 +75,22 @@ class ThreadsSpec(Strict):
 
     count: int
     shared: dict[str, FigureSpec] = Field(default_factory=dict)
-    loop: FigureSpec | None = None
+    loop: Annotated[FigureSpec | None, Units(SECOND_UNITS)] = None
 
 
 class CacheSpec(Strict):
     """The cost of data beyond the cache."""
 
-    size: FigureSpec
-    beyond: FigureSpec
+    size: Annotated[FigureSpec, Units(BYTE_UNITS)]
+    beyond: Annotated[FigureSpec, Units(RATE_UNITS, positive=True)]
 
 
 class ColdSpec(Strict):
     """What a program's operations cost more than in a loop over one of them."""
 
     log_sd: float = 0.0
-    call: FigureSpec | None = None
-    operands: FigureSpec | None = None
+    call: Annotated[FigureSpec | None, Units(SECOND_UNITS)] = None
+    operands: Annotated[FigureSpec | None, Units(RATE_UNITS, positive=True)] = None
 
 
 class ClientSpec(Strict):
@@ -110,13 +141,13 @@ class PowerSpec(Strict):
 class ArchitectureSpec(Strict):
     """The parts of an accelerator."""
 
-    word: FigureSpec | None = None
-    ring_dim: FigureSpec | None = None
-    clusters: FigureSpec | None = None
-    lanes: FigureSpec | None = None
-    off_chip: FigureSpec | None = None
-    area: FigureSpec | None = None
-    technology: FigureSpec | None = None
+    word: Annotated[FigureSpec | None, counted("bit", "bits")] = None
+    ring_dim: Annotated[FigureSpec | None, counted("points")] = None
+    clusters: Annotated[FigureSpec | None, counted("clusters", "cluster")] = None
+    lanes: Annotated[FigureSpec | None, counted("lanes", "lane")] = None
+    off_chip: Annotated[FigureSpec | None, Units(RATE_UNITS, positive=True)] = None
+    area: Annotated[FigureSpec | None, Units(MM2_UNITS, positive=True)] = None
+    technology: Annotated[FigureSpec | None, counted("nm")] = None
 
 
 class DatapathSpec(Strict):
@@ -124,45 +155,45 @@ class DatapathSpec(Strict):
 
     ports: dict[str, FigureSpec] = Field(default_factory=dict)
     latency: dict[str, FigureSpec] = Field(default_factory=dict)
-    chaining: FigureSpec | None = None
-    scratchpad: FigureSpec | None = None
-    scratchpad_bandwidth: FigureSpec | None = None
-    register_file: FigureSpec | None = None
-    register_bandwidth: FigureSpec | None = None
-    network: FigureSpec | None = None
-    efficiency: FigureSpec | None = None
+    chaining: Annotated[FigureSpec | None, Units({"point": 1.0, "points": 1.0})] = None
+    scratchpad: Annotated[FigureSpec | None, Units(BYTE_UNITS)] = None
+    scratchpad_bandwidth: Annotated[FigureSpec | None, Units(RATE_UNITS)] = None
+    register_file: Annotated[FigureSpec | None, Units(BYTE_UNITS)] = None
+    register_bandwidth: Annotated[FigureSpec | None, Units(RATE_UNITS)] = None
+    network: Annotated[FigureSpec | None, Units(RATE_UNITS)] = None
+    efficiency: Annotated[FigureSpec | None, Units(SHARE)] = None
 
 
 class RooflineSpec(Strict):
     """The hardware of a GPU, and the instructions of a library's kernels on it."""
 
-    multiprocessors: FigureSpec
-    integers: FigureSpec
-    tensor: FigureSpec | None = None
-    butterfly: FigureSpec
-    product: FigureSpec
-    multiply_add: FigureSpec
-    sum: FigureSpec
-    passes: FigureSpec
-    memory: FigureSpec
-    latency: FigureSpec
-    threads: FigureSpec
-    points: FigureSpec
-    launch: FigureSpec
+    multiprocessors: Annotated[FigureSpec, counted("multiprocessors", "multiprocessor")]
+    integers: Annotated[FigureSpec, Units(positive=True)]
+    tensor: Annotated[FigureSpec | None, Units(positive=True)] = None
+    butterfly: Annotated[FigureSpec, counted("instructions", "instruction")]
+    product: Annotated[FigureSpec, counted("instructions", "instruction")]
+    multiply_add: Annotated[FigureSpec, counted("instructions", "instruction")]
+    sum: Annotated[FigureSpec, counted("instructions", "instruction")]
+    passes: Annotated[FigureSpec, counted("passes", "pass")]
+    memory: Annotated[FigureSpec, Units(RATE_UNITS, positive=True)]
+    latency: Annotated[FigureSpec, Units(SECOND_UNITS, positive=True)]
+    threads: Annotated[FigureSpec, counted("threads", "thread")]
+    points: Annotated[FigureSpec, counted("points", "point")]
+    launch: Annotated[FigureSpec, Units(SECOND_UNITS, positive=True)]
 
 
 class KernelRateSpec(Strict):
     """A measured kernel of a GPU."""
 
     rate: FigureSpec
-    start: FigureSpec | None = None
+    start: Annotated[FigureSpec | None, Units(SECOND_UNITS, positive=True)] = None
 
 
 class GpuSpec(Strict):
     """A library on a GPU."""
 
-    batch: FigureSpec | None = None
-    inputs: FigureSpec | None = None
+    batch: Annotated[FigureSpec | None, counted("ciphertexts", "ciphertext")] = None
+    inputs: Annotated[FigureSpec | None, counted("inputs", "input")] = None
     fused: list[str] = Field(default_factory=list)
     fused_source: str = ""
     joined: bool = False
@@ -180,13 +211,13 @@ class MachineSpec(RecordSpec):
     overlap_source: str
     units: UnitsSpec | None = None
     gpu: GpuSpec | None = None
-    clock: FigureSpec | None = None
-    utilisation: FigureSpec | None = None
-    plaintext_transforms: FigureSpec | None = None
-    overhead: FigureSpec | None = None
-    power: FigureSpec | None = None
+    clock: Annotated[FigureSpec | None, Units(HERTZ_UNITS, positive=True)] = None
+    utilisation: Annotated[FigureSpec | None, Units(SHARE, positive=True)] = None
+    plaintext_transforms: Annotated[FigureSpec | None, Units({"transforms/limb": 1.0, "transform/limb": 1.0})] = None
+    overhead: Annotated[FigureSpec | None, Units(SECOND_UNITS)] = None
+    power: Annotated[FigureSpec | None, Units(WATT_UNITS, positive=True)] = None
     thread_power: PowerSpec | None = None
-    idle_power: FigureSpec | None = None
+    idle_power: Annotated[FigureSpec | None, Units(WATT_UNITS)] = None
     on_chip: dict[str, FigureSpec] = Field(default_factory=dict)
     architecture: ArchitectureSpec | None = None
     datapath: DatapathSpec | None = None
@@ -202,7 +233,7 @@ class MachineSpec(RecordSpec):
 class TierSpec(RecordSpec):
     """A storage or memory tier as a TOML file has it."""
 
-    bandwidth: FigureSpec
-    write_bandwidth: FigureSpec | None = None
-    latency: FigureSpec | None = None
-    energy: FigureSpec | None = None
+    bandwidth: Annotated[FigureSpec, Units(RATE_UNITS, positive=True)]
+    write_bandwidth: Annotated[FigureSpec | None, Units(RATE_UNITS, positive=True)] = None
+    latency: Annotated[FigureSpec | None, Units(SECOND_UNITS)] = None
+    energy: Annotated[FigureSpec | None, Units(JOULE_PER_BYTE_UNITS)] = None

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from penstock.base.types import Row, RowView
 from penstock.base.units import (
     BYTE_UNITS,
-    HERTZ_UNITS,
-    JOULE_PER_BYTE_UNITS,
     RATE_UNITS,
     SECOND_UNITS,
     WATT_UNITS,
@@ -26,14 +24,13 @@ from penstock.scheme.machines.client import TERMS, ClientModel
 from penstock.scheme.machines.cold import ColdModel
 from penstock.scheme.machines.datapath import Datapath, datapath_from_spec
 from penstock.scheme.machines.figure import Figure
-from penstock.scheme.machines.files import check_name, choice, figure
+from penstock.scheme.machines.files import check_name, choice, figure, figures
 from penstock.scheme.machines.gpu.file import PREFIXES, gpu_from_spec
 from penstock.scheme.machines.gpu.model import Gpu
 from penstock.scheme.machines.parallel import CacheModel, ThreadModel
 from penstock.scheme.machines.power import PowerModel
 from penstock.scheme.machines.record_cost import MEASURES, RecordingModel
 from penstock.scheme.machines.records import (
-    CacheSpec,
     ClientSpec,
     ColdSpec,
     FigureSpec,
@@ -52,7 +49,7 @@ from penstock.scheme.machines.schema import (
     Tier,
     UnitRate,
 )
-from penstock.scheme.machines.transferred import UTILISATION_UNITS, donor_utilisation, taken_utilisation
+from penstock.scheme.machines.transferred import donor_utilisation, taken_utilisation
 from penstock.scheme.params import catalogue
 
 if TYPE_CHECKING:
@@ -72,10 +69,11 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
     overlap = choice(Overlap, spec.overlap, where, "overlap")
     if not spec.overlap_source.strip():
         raise MachineError(f"{where}: overlap_source is empty; say why the units overlap or do not")
-    clock = _optional(spec.clock, where, "clock", HERTZ_UNITS, positive=True)
+    stated: Row = figures(spec, where)
+    clock = stated.get("clock")
     units = _units(spec, clock, where)
     gpu = _gpu(spec, clock, overlap, where)
-    utilisation = _optional(spec.utilisation, where, "utilisation", UTILISATION_UNITS, positive=True)
+    utilisation = stated.pop("utilisation", None)
     if utilisation is not None and utilisation.value > 1:
         raise MachineError(f"{where}: utilisation {utilisation.text} is over 100 %; it is the share of the peak rates")
     return Machine(
@@ -87,20 +85,14 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         overlap=overlap,
         overlap_source=spec.overlap_source,
         units=units,
-        clock=clock,
         gpu=gpu,
+        **stated,
         utilisation=taken_utilisation(
             utilisation,
             [*(rate.figure for rate in units.values()), *(gpu.rates() if gpu else ())],
             fitted=spec.fit is not None,
         ),
-        plaintext_transforms=_optional(
-            spec.plaintext_transforms, where, "plaintext_transforms", {"transforms/limb": 1.0, "transform/limb": 1.0}
-        ),
-        overhead=_optional(spec.overhead, where, "overhead", SECOND_UNITS),
-        power=_optional(spec.power, where, "power", WATT_UNITS, positive=True),
         thread_power=None if spec.thread_power is None else _thread_power(spec.thread_power, where),
-        idle_power=_optional(spec.idle_power, where, "idle_power", WATT_UNITS),
         on_chip={
             name: _whole_bytes(figure(written, where, f"on_chip.{name}", BYTE_UNITS, positive=True), where, name)
             for name, written in spec.on_chip.items()
@@ -108,7 +100,7 @@ def machine_from_spec(spec: MachineSpec, where: str) -> Machine:
         architecture=Architecture() if spec.architecture is None else architecture_from_spec(spec.architecture, where),
         datapath=Datapath() if spec.datapath is None else datapath_from_spec(spec.datapath, units, clock, where),
         threads=None if spec.threads is None else _threads(spec.threads, units, where),
-        cache=None if spec.cache is None else _cache(spec.cache, where),
+        cache=None if spec.cache is None else CacheModel(**figures(spec.cache, where, "cache.")),
         cold=None if spec.cold is None else _cold(spec.cold, where),
         client=None if spec.client is None else _client(spec.client, where),
         recording=None if spec.recording is None else _recording(spec.recording, where),
@@ -138,19 +130,8 @@ def _gpu(spec: MachineSpec, clock: Figure | None, overlap: Overlap, where: str) 
     return gpu_from_spec(spec.gpu, clock, where)
 
 
-def _cache(spec: CacheSpec, where: str) -> CacheModel:
-    return CacheModel(
-        size=figure(spec.size, where, "cache.size", BYTE_UNITS),
-        beyond=figure(spec.beyond, where, "cache.beyond", RATE_UNITS, positive=True),
-    )
-
-
 def _cold(spec: ColdSpec, where: str) -> ColdModel:
-    return ColdModel(
-        call=_optional(spec.call, where, "cold.call", SECOND_UNITS),
-        operands=_optional(spec.operands, where, "cold.operands", RATE_UNITS, positive=True),
-        log_sd=_deviation(spec.log_sd, where, "cold.log_sd"),
-    )
+    return ColdModel(**figures(spec, where, "cold."), log_sd=_deviation(spec.log_sd, where, "cold.log_sd"))
 
 
 def _client(spec: ClientSpec, where: str) -> ClientModel:
@@ -198,7 +179,7 @@ def _threads(spec: ThreadsSpec, units: Mapping[str, UnitRate], where: str) -> Th
             raise MachineError(f"{where}: threads.shared '{unit}' is none of the machine's units: {known}")
         words = {f"{prefix}/{units[unit].measure}": factor for prefix, factor in SECOND_UNITS.items()}
         shared[unit] = figure(written, where, f"threads.shared.{unit}", words)
-    return ThreadModel(count=spec.count, shared=shared, loop=_optional(spec.loop, where, "threads.loop", SECOND_UNITS))
+    return ThreadModel(count=spec.count, shared=shared, **figures(spec, where, "threads."))
 
 
 def _thread_power(spec: PowerSpec, where: str) -> PowerModel:
@@ -288,21 +269,18 @@ def tier_from_spec(spec: TierSpec, where: str) -> Tier:
     Raises: MachineError: as for machines; a bandwidth of zero.
     """
     check_name(spec.name, where, "tier")
-    bandwidth = figure(spec.bandwidth, where, "bandwidth", RATE_UNITS, positive=True)
-    latency = _optional(spec.latency, where, "latency", SECOND_UNITS)
-    energy = _optional(spec.energy, where, "energy", JOULE_PER_BYTE_UNITS)
-    writing = _optional(spec.write_bandwidth, where, "write_bandwidth", RATE_UNITS, positive=True)
-    named = (("bandwidth", bandwidth), ("write_bandwidth", writing), ("latency", latency), ("energy", energy))
+    stated = figures(spec, where)
+    bandwidth, values = stated["bandwidth"], {name: one.value for name, one in stated.items()}
     return Tier(
         name=spec.name,
         title=spec.title,
         bandwidth_bytes_per_s=bandwidth.value,
-        latency_s=latency.value if latency else 0.0,
-        energy_j_per_byte=energy.value if energy else None,
+        latency_s=values.get("latency", 0.0),
+        energy_j_per_byte=values.get("energy"),
         source=bandwidth.source,
         kind=bandwidth.kind,
-        write_bandwidth_bytes_per_s=writing.value if writing else None,
-        figures=tuple((name, stated) for name, stated in named if stated is not None),
+        write_bandwidth_bytes_per_s=values.get("write_bandwidth"),
+        figures=tuple(stated.items()),
     )
 
 
@@ -312,12 +290,6 @@ def _whole_bytes(capacity: Figure, where: str, name: str) -> Figure:
     except UnitError as error:
         raise MachineError(f"{where}: {error}") from error
     return capacity
-
-
-def _optional(
-    spec: FigureSpec | None, where: str, what: str, units: Mapping[str, float], *, positive: bool = False
-) -> Figure | None:
-    return None if spec is None else figure(spec, where, what, units, positive=positive)
 
 
 def _unit_rate(unit: str, spec: FigureSpec, where: str, clock: Figure | None) -> UnitRate:

@@ -10,11 +10,10 @@ from penstock.base.system import toml
 from penstock.errors import MachineError
 from penstock.scheme.machines.figure import Evidence, Figure
 from penstock.scheme.machines.files import figure, parse_spec
-from penstock.scheme.machines.records import FigureSpec, MachineSpec
+from penstock.scheme.machines.records import SHARE, FigureSpec, MachineSpec
 
 DONOR = "sharp"
 """The accelerator that is calibrated to its own published bootstrapping."""
-UTILISATION_UNITS = {"%": 0.01}
 EFFECTIVE = (Evidence.MEASURED, Evidence.CALIBRATED)
 """Kinds of rates that are reached, not peaks: they need no utilisation."""
 
@@ -43,7 +42,7 @@ def _transferred(field: str, spec: FigureSpec | None) -> Figure:
     where = f"machines/{DONOR}.toml"
     if spec is None:
         raise MachineError(f"{where}: no {field}; machines that state none take it from here, so add [{field}]")
-    stated = figure(spec, where, field, UTILISATION_UNITS, positive=True)
+    stated = figure(spec, where, field, SHARE, positive=True)
     return Figure(
         value=stated.value,
         text=stated.text,

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from penstock.base.units import RATE_UNITS, SECOND_UNITS
 from penstock.errors import MachineError, UnknownName
 from penstock.scheme.machines.figure import Figure
-from penstock.scheme.machines.files import figure
+from penstock.scheme.machines.files import figure, figures
 from penstock.scheme.machines.gpu.launches import FUSIONS, KERNELS
 from penstock.scheme.machines.gpu.model import Gpu, KernelRate, Roofline
-from penstock.scheme.machines.records import FigureSpec, GpuSpec, RooflineSpec
+from penstock.scheme.machines.records import GpuSpec, RooflineSpec
 
 PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_COUNTS = {
-    "multiprocessors": ("multiprocessors", "multiprocessor"),
-    "butterfly": ("instructions", "instruction"),
-    "product": ("instructions", "instruction"),
-    "multiply_add": ("instructions", "instruction"),
-    "sum": ("instructions", "instruction"),
-    "passes": ("passes", "pass"),
-    "threads": ("threads", "thread"),
-    "points": ("points", "point"),
-}
-"""Field of a roofline -> names of its unit."""
 _WHOLE = ("multiprocessors", "passes")
 
 
@@ -41,15 +29,9 @@ def gpu_from_spec(spec: GpuSpec, clock: Figure | None, where: str) -> Gpu:
             raise MachineError(f"{where}: gpu.fused: {UnknownName('fusion', name, FUSIONS)}")
     if spec.fused and not spec.fused_source.strip():
         raise MachineError(f"{where}: gpu.fused_source is empty; say where the library's fusions are stated")
-    counts = {
-        name: None
-        if written is None
-        else _whole(figure(written, where, f"gpu.{name}", dict.fromkeys(units, 1.0), positive=True), where, name)
-        for name, written, units in (
-            ("batch", spec.batch, ("ciphertexts", "ciphertext")),
-            ("inputs", spec.inputs, ("inputs", "input")),
-        )
-    }
+    counts = figures(spec, where, "gpu.")
+    for name, count in counts.items():
+        _check_whole(count, where, name)
     kernels = {}
     for name, rate in spec.kernels.items():
         if name not in KERNELS:
@@ -58,9 +40,7 @@ def gpu_from_spec(spec: GpuSpec, clock: Figure | None, where: str) -> Gpu:
         units = {f"{prefix}{KERNELS[name]}/s": factor for prefix, factor in PREFIXES.items()}
         kernels[name] = KernelRate(
             rate=figure(rate.rate, where, f"{path}.rate", units, positive=True),
-            start=None
-            if rate.start is None
-            else figure(rate.start, where, f"{path}.start", SECOND_UNITS, positive=True),
+            **figures(rate, where, f"{path}."),
         )
     return Gpu(
         **counts,
@@ -74,29 +54,22 @@ def gpu_from_spec(spec: GpuSpec, clock: Figure | None, where: str) -> Gpu:
 
 def _roofline(spec: RooflineSpec, clock: Figure | None, where: str) -> Roofline:
     hertz = 1.0 if clock is None else clock.value
-    units: dict[str, dict[str, float]] = {
+    if clock is None:
+        for name, written in spec:
+            if written is not None and written.value.rstrip().endswith(("cycle", "cycles")):
+                path = f"gpu.roofline.{name}"
+                raise MachineError(f"{where}: {path} '{written.value}' is in cycles: add a [clock] table")
+    by_clock = {
         "integers": {"instructions/cycle": hertz},
         "tensor": {"products/cycle": hertz},
-        "memory": dict(RATE_UNITS),
-        "latency": dict(SECOND_UNITS) | dict.fromkeys(("cycles", "cycle"), 1.0 / hertz),
-        "launch": dict(SECOND_UNITS),
+        "latency": dict.fromkeys(("cycles", "cycle"), 1.0 / hertz),
     }
-    units |= {name: dict.fromkeys(words, 1.0) for name, words in _COUNTS.items()}
-    figures: dict[str, Figure] = {}
-    for name, accepted in units.items():
-        written: FigureSpec | None = getattr(spec, name)
-        if written is None:
-            continue
-        path = f"gpu.roofline.{name}"
-        if clock is None and written.value.rstrip().endswith(("cycle", "cycles")):
-            raise MachineError(f"{where}: {path} '{written.value}' is in cycles: add a [clock] table")
-        figures[name] = figure(written, where, path, accepted, positive=True)
-        if name in _WHOLE:
-            _whole(figures[name], where, f"roofline.{name}")
-    return Roofline(**figures)
+    stated = figures(spec, where, "gpu.roofline.", by_clock)
+    for name in _WHOLE:
+        _check_whole(stated[name], where, f"roofline.{name}")
+    return Roofline(**stated)
 
 
-def _whole(count: Figure, where: str, name: str) -> Figure:
+def _check_whole(count: Figure, where: str, name: str) -> None:
     if count.value != int(count.value):
         raise MachineError(f"{where}: gpu.{name} '{count.text}' is not a whole number")
-    return count
