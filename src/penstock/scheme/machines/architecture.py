@@ -22,7 +22,7 @@ WHOLE = ("word", "ring_dim", "clusters", "lanes")
 class Architecture(Stated):
     """The make-up of an accelerator, as its paper or datasheet has it."""
 
-    _PATH: ClassVar[str] = "architecture."
+    _PATH: ClassVar[str] = "architecture"
 
     word: Figure | None = None
     """Bits of the widest prime that a unit takes."""

@@ -12,12 +12,12 @@ interpolated in their logarithm.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.scheme.machines.figure import Figure
+from penstock.scheme.machines.figure import Figure, Stated
 from penstock.scheme.operations import TRAITS, OpKind
 
 FACTORS = "calibrated"
@@ -52,7 +52,7 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class Calibration(Stated):
     """The factors, and the sizes that they are known for."""
 
     factors: Mapping[str, Mapping[int, Factor]]
@@ -91,12 +91,6 @@ class Calibration:
         middle = math.log2(middle_limbs)
         start = level + ring_slope * ring - slope * middle + curve * middle * middle
         return start, slope - 2 * curve * middle, curve
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every factor with its path in the machine's file."""
-        for kind, by_threads in self.factors.items():
-            for threads, factor in by_threads.items():
-                yield f"{FACTORS}.{kind}.{threads}", factor.figure
 
 
 def _between(known: Mapping[int, Factor], threads: int) -> tuple[float, float, float, float]:

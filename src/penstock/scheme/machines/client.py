@@ -9,7 +9,7 @@ modulo each prime, and the interpolation of limbs to integers of many words. The
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from penstock.scheme.machines.figure import Figure
@@ -110,12 +110,6 @@ class ClientModel:
         return math.fsum(
             figure.value * terms[term].amount(params, limbs, threads) for term, figure in self.costs[task].items()
         )
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its path in the machine's file."""
-        for task, terms in self.costs.items():
-            for term, figure in terms.items():
-                yield f"client.{task}.{term}", figure
 
 
 def task_work(task: str, params: CkksParameters, limbs: int) -> KernelWork:

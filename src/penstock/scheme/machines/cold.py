@@ -14,17 +14,14 @@ Errors are relative to the whole call, so that short operations without transfor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from penstock.scheme.machines.figure import Figure, Stated
+from penstock.scheme.machines.figure import Figure
 from penstock.scheme.work.kernel_work import KernelWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColdModel(Stated):
+class ColdModel:
     """What cold caches cost."""
-
-    _PATH: ClassVar[str] = "cold."
 
     call: Figure | None = None
     """Seconds a call of the library, whatever it reads."""

@@ -8,12 +8,12 @@ besides the waiting that it sees.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from penstock.base.units import SECOND_UNITS
 from penstock.errors import MachineError
 from penstock.scheme.machines import files
-from penstock.scheme.machines.figure import Figure, stated
+from penstock.scheme.machines.figure import Figure, Stated
 from penstock.scheme.machines.records import DatapathSpec
 
 GAPS = {
@@ -29,7 +29,7 @@ GAPS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Datapath:
+class Datapath(Stated):
     """What a schedule of kernels needs to know besides rates."""
 
     ports: Mapping[str, Figure] = field(default_factory=dict)
@@ -66,13 +66,6 @@ class Datapath:
     def latency_of(self, unit: str) -> float:
         """Seconds from the last word read to the last word of a result."""
         return self.latency[unit].value if unit in self.latency else 0.0
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its path in the file."""
-        for name in ("ports", "latency"):
-            for unit, figure in getattr(self, name).items():
-                yield f"datapath.{name}.{unit}", figure
-        yield from stated(self, (field.name for field in fields(self)), "datapath.")
 
     def gaps(self) -> Iterator[tuple[str, str]]:
         """Field and meaning of every value that the file does not state."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from typing import ClassVar
 
 from penstock.scheme.operations import Word
@@ -38,9 +38,25 @@ def stated(part: object, names: Iterable[str], prefix: str = "") -> Iterator[tup
             yield f"{prefix}{name}", figure
 
 
+UNNAMED = ("figure", "costs", "factors")
+"""Fields that a file does not name: what they hold is under the path of their part."""
+
+
+def figures_in(part: object, path: str) -> Iterator[tuple[str, Figure]]:
+    """The known figures of a part of a file and of the parts inside of it, each with its path."""
+    if isinstance(part, Figure):
+        yield path, part
+        return
+    inside: Mapping[object, object] = part if isinstance(part, Mapping) else {}
+    if is_dataclass(part):
+        inside = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
+    for name, value in inside.items():
+        yield from figures_in(value, path if name in UNNAMED else f"{path}.{name}".removeprefix("."))
+
+
 @dataclass(frozen=True)
 class Stated:
-    """A part whose figures are fields of its own; some may be missing."""
+    """A part of a file with figures; some may be missing."""
 
     __slots__ = ()
     _PATH: ClassVar[str] = ""
@@ -48,4 +64,4 @@ class Stated:
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Every value with its path in the file."""
-        return stated(self, (field.name for field in fields(self)), self._PATH)
+        return figures_in(self, self._PATH)

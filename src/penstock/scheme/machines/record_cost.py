@@ -15,7 +15,7 @@ one call (warm) and that of the second call after a flush (cold). As everywhere 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.scheme.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, operation_class
@@ -50,8 +50,3 @@ class RecordingModel:
 
     def _of(self, term: str) -> float:
         return self.costs[term].value if term in self.costs else 0.0
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its path in the machine's file."""
-        for term, figure in self.costs.items():
-            yield f"recording.{term}", figure

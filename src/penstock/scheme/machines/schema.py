@@ -17,7 +17,7 @@ from penstock.scheme.machines.calibration import Calibration
 from penstock.scheme.machines.client import ClientModel
 from penstock.scheme.machines.cold import ColdModel
 from penstock.scheme.machines.datapath import Datapath
-from penstock.scheme.machines.figure import Evidence, Figure, stated
+from penstock.scheme.machines.figure import Evidence, Figure, figures_in
 from penstock.scheme.machines.gpu.model import PARTS, Gpu, word_bytes_of
 from penstock.scheme.machines.parallel import (
     CACHE,
@@ -68,6 +68,8 @@ TRANSFORM_MEASURES: dict[str, Callable[[int], float]] = {
     "products": lambda n: 2 * n * math.sqrt(n),  # two matrix products of the four-step transform
 }
 OVERHEAD = "overhead"
+_FITTED = ("thread_power.", "threads.", "cache.", "cold.", "client.", "recording.", "calibrated.")
+"""Paths of the values that `penstock predict fit` writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,30 +356,8 @@ class Machine:
         return per_unit
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its path in the file."""
-        for unit, rate in self.units.items():
-            yield f"units.{unit}", rate.figure
-        if self.gpu is not None:
-            yield from self.gpu.figures()
-        yield from stated(self, ("clock", "utilisation", "plaintext_transforms", "overhead", "power", "idle_power"))
-        for name, figure in self.on_chip.items():
-            yield f"on_chip.{name}", figure
-        yield from self.architecture.figures()
-        yield from self.datapath.figures()
-        if self.thread_power is not None:
-            for threads, figure in self.thread_power.watts.items():
-                yield f"thread_power.watts.{threads}", figure
-        if self.threads is not None:
-            for name, figure in self.threads.shared.items():
-                yield f"threads.shared.{name}", figure
-            if self.threads.loop is not None:
-                yield "threads.loop", self.threads.loop
-        if self.cache is not None:
-            yield "cache.size", self.cache.size
-            yield "cache.beyond", self.cache.beyond
-        for part in (self.cold, self.client, self.recording, self.calibrated):
-            if part is not None:
-                yield from part.figures()
+        """Every value with its path in the file, those of measurements last."""
+        return iter(sorted(figures_in(self, ""), key=lambda stated: stated[0].startswith(_FITTED)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,12 @@ then stays: `Gpu.least_limbs`. Utilisation is the share of the rates that is rea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import ClassVar
 
-from penstock.scheme.machines.figure import Figure, Stated, stated
+from penstock.scheme.machines.figure import Figure
 from penstock.scheme.machines.gpu.launches import KERNELS, TRANSFORMS, Launch, launches_of
 from penstock.scheme.work.kernel_work import KernelWork
 
@@ -31,10 +30,8 @@ NARROW_BITS, NARROW_BYTES, WIDE_BYTES = 32, 4, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roofline(Stated):
+class Roofline:
     """The hardware, and the instructions of a library's kernels on it."""
-
-    _PATH: ClassVar[str] = "gpu.roofline."
 
     multiprocessors: Figure
     integers: Figure
@@ -172,16 +169,6 @@ class Gpu:
             per_part[launch.kernel] += launch.count * working / batch
             per_part[LAUNCHES] += launch.count * starting / batch
         return per_part
-
-    def figures(self) -> Iterator[tuple[str, Figure]]:
-        """Every value with its path in the machine's file."""
-        yield from stated(self, ("batch", "inputs"), "gpu.")
-        if self.roofline is not None:
-            yield from self.roofline.figures()
-        for kernel, known in self.kernels.items():
-            yield f"gpu.kernels.{kernel}.rate", known.rate
-            if known.start is not None:
-                yield f"gpu.kernels.{kernel}.start", known.start
 
 
 @lru_cache(maxsize=4096)
