@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.base.arrays import Ints
+from penstock.base.arrays import Bools, Ints
 from penstock.scheme.operations import OpKind
 from penstock.scheme.traces.schema import (
     OBJECT_CLASSES,
@@ -19,35 +17,26 @@ from penstock.scheme.traces.schema import (
     text_codes,
 )
 
-Bools = npt.NDArray[np.bool_]
-
 
 def ints_of(table: pa.Table, name: str) -> Ints:
     """A column of whole numbers; -1 where there is none."""
     return np.asarray(table[name].fill_null(-1).to_numpy(), dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
 class ObjectColumns:
-    id: Ints
-    class_codes: Ints
-    class_names: list[str]
-    """What `class_codes` stand for."""
-    of_class: Ints
-    """Place of the class in `OBJECT_CLASSES`; -1: unknown."""
-    keys: dict[int, str | None]
-    """Name of each object of class key."""
-    limbs: Ints
-    bytes: Ints
+    """The table of objects."""
 
-    @classmethod
-    def of(cls, trace: Trace) -> ObjectColumns:
+    def __init__(self, trace: Trace) -> None:
         table = trace.objects
-        codes, names = text_codes(table["class"])
-        places = np.asarray([*(place_in(name, OBJECT_CLASSES) for name in names), -1], dtype=np.int64)[codes]
-        rows = np.flatnonzero(places == OBJECT_CLASSES.index("key"))
-        keys = dict(zip(rows.tolist(), table["name"].take(pa.array(rows)).to_pylist(), strict=True))
-        return cls(ints_of(table, "id"), codes, names, places, keys, ints_of(table, "limbs"), ints_of(table, "bytes"))
+        self.id, self.limbs, self.bytes = (ints_of(table, name) for name in ("id", "limbs", "bytes"))
+        self.class_codes, self.class_names = text_codes(table["class"])
+        places = [*(place_in(name, OBJECT_CLASSES) for name in self.class_names), -1]
+        self.of_class: Ints = np.asarray(places, dtype=np.int64)[self.class_codes]
+        """Place of the class in `OBJECT_CLASSES`; -1: unknown."""
+        rows = np.flatnonzero(self.is_class("key"))
+        names = table["name"].take(pa.array(rows)).to_pylist()
+        self.keys: dict[int, str | None] = dict(zip(rows.tolist(), names, strict=True))
+        """Name of each object of class key."""
 
     def __len__(self) -> int:
         return len(self.id)
@@ -59,52 +48,27 @@ class ObjectColumns:
         return np.asarray(self.of_class == OBJECT_CLASSES.index(name), dtype=bool)
 
 
-@dataclass(frozen=True, slots=True)
 class OperationColumns:
-    table: pa.Table
-    kinds: Ints
-    """Place of each operation's kind in `kind_names`."""
-    kind_names: list[str]
-    known: list[OpKind | None]
-    """The kind behind each of `kind_names`."""
-    origins: Ints
-    origin_names: list[str]
-    limbs_in: Ints
-    limbs_out: Ints
-    output: Ints
-    operands: Ints
-    """Operands of all operations, one after the other."""
-    row_of: Ints
-    """Operation of each of `operands`."""
-    place_of: Ints
-    """Place of each of `operands` within its operation."""
-    counts: Ints
+    """The table of operations."""
 
-    @classmethod
-    def of(cls, trace: Trace) -> OperationColumns:
-        table = trace.operations
-        kinds, names = text_codes(table["kind"])
-        origins, origin_names = text_codes(table["origin"])
-        counts = np.asarray(pc.list_value_length(table["operands"]).fill_null(0).to_numpy(), dtype=np.int64)
-        flat = np.asarray(pc.list_flatten(table["operands"]).fill_null(-1).to_numpy(), dtype=np.int64)
-        row_of = np.repeat(np.arange(len(counts)), counts)
-        place_of = np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)
+    def __init__(self, trace: Trace) -> None:
+        self.table = trace.operations
+        self.kinds, self.kind_names = text_codes(self.table["kind"])
         by_name = {kind.value: kind for kind in OpKind}
-        return cls(
-            table,
-            kinds,
-            names,
-            [by_name.get(name) for name in names],
-            origins,
-            origin_names,
-            ints_of(table, "limbs_in"),
-            ints_of(table, "limbs_out"),
-            ints_of(table, "output"),
-            flat,
-            row_of,
-            place_of,
-            counts,
-        )
+        self.known = [by_name.get(name) for name in self.kind_names]
+        """The kind behind each of `kind_names`."""
+        self.origins, self.origin_names = text_codes(self.table["origin"])
+        numbers = (ints_of(self.table, name) for name in ("limbs_in", "limbs_out", "output"))
+        self.limbs_in, self.limbs_out, self.output = numbers
+        operands = self.table["operands"]
+        self.counts: Ints = np.asarray(pc.list_value_length(operands).fill_null(0).to_numpy(), dtype=np.int64)
+        self.operands: Ints = np.asarray(pc.list_flatten(operands).fill_null(-1).to_numpy(), dtype=np.int64)
+        """Operands of all operations, one after the other."""
+        self.row_of: Ints = np.repeat(np.arange(len(self.counts)), self.counts)
+        """Operation of each of `operands`."""
+        first = np.repeat(np.cumsum(self.counts) - self.counts, self.counts)
+        self.place_of: Ints = np.arange(len(self.operands)) - first
+        """Place of each of `operands` within its operation."""
 
     def __len__(self) -> int:
         return len(self.kinds)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
+from penstock.base.arrays import Bools
 from penstock.scheme.operations import MANY, SINGLE_KEYS, SMALL_KINDS, SMALL_ROTATION, TRAITS, OpKind, rotation_key
 from penstock.scheme.params.ckks import CkksParameters
-from penstock.scheme.traces.columns import Bools, ObjectColumns, OperationColumns, ints_of
+from penstock.scheme.traces.columns import ObjectColumns, OperationColumns, ints_of
 from penstock.scheme.traces.schema import (
     OBJECT_CLASSES,
     ORIGIN_CALLED,
@@ -28,7 +29,7 @@ _NEVER = np.iinfo(np.int64).max
 
 def object_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
     """The faults of the table of objects."""
-    objects = ObjectColumns.of(trace)
+    objects = ObjectColumns(trace)
     used = trace.key_limbs() if params.key_form.is_truncated else None
     broken = [*_object_rows(objects), *_sizes(objects, params), *_key_objects(objects, params, used)]
     for row, fault in sorted(broken, key=lambda problem: problem[0]):
@@ -37,7 +38,7 @@ def object_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
 
 def operation_problems(trace: Trace, params: CkksParameters) -> Iterator[str]:
     """The faults of the table of operations."""
-    objects, ops = ObjectColumns.of(trace), OperationColumns.of(trace)
+    objects, ops = ObjectColumns(trace), OperationColumns(trace)
     broken = [
         *_operation_rows(ops, params),
         *_operands(ops, objects),
