@@ -118,9 +118,7 @@ class Trace:
 
     def server_operations(self) -> pa.Table:
         """The operations that the server executes: without `encrypt` and `decrypt`."""
-        kinds, names = text_codes(self.operations["kind"])
-        client = np.asarray([name in CLIENT_KINDS for name in names], dtype=bool)
-        return self.operations.filter(pa.array(~client[kinds])) if names else self.operations
+        return server_rows(self.operations)
 
     def key_ids(self) -> list[str]:
         """Evaluation keys in the order of first use."""
@@ -172,9 +170,17 @@ class Trace:
         return {kind: counted[kind] for kind in KINDS if counted[kind]}
 
 
+def server_rows(operations: pa.Table) -> pa.Table:
+    """The operations that the server executes."""
+    codes, kinds = text_codes(operations["kind"])
+    # A null has the code -1, the last one.
+    kept = np.asarray([*(kind not in CLIENT_KINDS for kind in kinds), True], dtype=bool)
+    return operations.filter(pa.array(kept[codes]))
+
+
 def text_codes(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[str]]:
     """A column of names as (num_ops,) codes, -1 for a null, and the names that they stand for."""
-    whole = column.combine_chunks()
+    whole = column.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0) if whole.num_chunks else pa.array([], column.type)
     encoded = whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()

@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 
 from penstock.base.arrays import Ints as Ints
 from penstock.errors import TraceError
-from penstock.scheme.operations import TRAITS, OpKind
+from penstock.scheme.operations import OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
-from penstock.scheme.traces.schema import Trace
+from penstock.scheme.traces.schema import Trace, text_codes
+from penstock.scheme.traces.schema import server_rows as server_rows
 from penstock.scheme.work.kernels import Hoisting, KernelWork, kernel_work
 
 
@@ -39,8 +40,6 @@ _LIMITS = {
     "polynomials": 1 << 13,
 }
 """Together below 2^57, so that they and the kind are one number of 63 bits."""
-
-_CLIENT = frozenset(kind.value for kind, traits in TRAITS.items() if traits.client)
 
 
 class Objects:
@@ -109,14 +108,6 @@ class Shapes:
     """(k,) row in the table of objects."""
 
 
-def server_rows(operations: pa.Table) -> pa.Table:
-    """The operations that the server executes."""
-    kind_codes, kinds = codes(operations["kind"])
-    # A null has the code -1, the last one.
-    kept = np.asarray([*(kind not in _CLIENT for kind in kinds), True], dtype=bool)
-    return operations.filter(pa.array(kept[kind_codes]))
-
-
 def shapes_of(operations: pa.Table, objects: Objects) -> Shapes:
     """The shapes of the operations of a table.
 
@@ -183,17 +174,13 @@ def shape_work(
     )
 
 
+codes = text_codes
+"""Codes of a column of names (null is -1), and their meaning."""
+
+
 def ints(column: pa.ChunkedArray) -> Ints:
     """A column of whole numbers without nulls."""
     return np.asarray(column.to_numpy(), dtype=np.int64)
-
-
-def codes(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
-    """Codes of a dictionary column (null is -1), and their meaning."""
-    joined = column.unify_dictionaries().combine_chunks()
-    if isinstance(joined, pa.ChunkedArray):  # some versions keep an empty column chunked
-        return np.zeros(0, dtype=np.int64), []
-    return np.asarray(joined.indices.fill_null(-1), dtype=np.int64), joined.dictionary.to_pylist()
 
 
 def _operands(column: pa.ChunkedArray, objects: Objects, rows: int) -> tuple[Ints, Ints]:
