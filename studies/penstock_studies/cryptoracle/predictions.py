@@ -98,13 +98,14 @@ def error_rows(predicted: Sequence[PredictedApplication], policy: str = POLICY) 
             of_all = {column: errors(both) for column, both in known.items()}
             theirs, ours, plain = map(len, known.values())
             for statistic in STATISTICS:
+                of_models: Row = {column: getattr(error, statistic, None) for column, error in of_all.items()}
                 yield row(
                     f"figure9.{group}.{quantity}.{statistic}",
                     "figure9-errors",
                     statistic,
                     f"{quantity}; {theirs} points additive, {ours} ours, {plain} regression",
                     policy=policy,
-                    **{column: getattr(of_model, statistic, None) for column, of_model in of_all.items()},
+                    **of_models,
                 )
             if group in {p.name for p in predicted}:
                 similar: Row = {column: cosine(both) for column, both in known.items()}
