@@ -105,12 +105,10 @@ def test_a_graph_follows_from_a_price_of_passes_and_from_no_other(monkeypatch: p
     work = PRICES[OpKind.ADD](
         Operation(params=params, limbs=3, limbs_out=3, key_form=None, polynomials=2, hoisting=Hoisting.RESULTS)
     )
-    monkeypatch.setattr("penstock.scheme.work.graphs.kernel_work", lambda *_, **__: work)
     graph = kernel_graph(OpKind.ADD, params, 3)
     assert graph.work == work
     assert [(each.each, each.result) for each in graph.kernels] == [((), False)] * 2 + [((0,), True), ((1,), True)]
     two_widths = replace(work, element_loops=((3, 2), (4, 2)))
-    monkeypatch.setattr("penstock.scheme.work.graphs.kernel_work", lambda *_, **__: two_widths)
     monkeypatch.setitem(PRICES, OpKind.ADD, lambda _: two_widths)
     with pytest.raises(PenstockError, match="'add' has no rule of graph"):
         kernel_graph(OpKind.ADD, toy_of("two widths"), 3)

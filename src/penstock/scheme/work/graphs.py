@@ -18,7 +18,7 @@ from penstock.scheme.params.rlwe import KeyForm
 from penstock.scheme.params.secrets import AUXILIARY_PRIMES
 from penstock.scheme.work.graph import Builder, KernelName, OperationGraph
 from penstock.scheme.work.kernel_work import AMOUNTS, KernelWork, amounts_of
-from penstock.scheme.work.kernels import PRICES, Hoisting, default_limbs_out, kernel_work
+from penstock.scheme.work.kernels import PRICES, Hoisting, check_operation, default_limbs_out
 from penstock.scheme.work.stages import Operation, key_switch
 
 _N = KernelName
@@ -59,38 +59,22 @@ def kernel_graph(
             f"'{kind}' is an operation of a small ring, whose kernels have no graph: leave '--inside schedule' out"
         )
     limbs_out = default_limbs_out(kind, params, limbs) if limbs_out is None else limbs_out
-    form = key_form or params.key_form
-    kernel_work(
-        kind,
-        params,
-        limbs,
+    check_operation(kind, params, limbs, limbs_out, implied_rescales, implied_scalar_mults, polynomials)
+    s = Operation(
+        params=params,
+        limbs=limbs,
         limbs_out=limbs_out,
-        implied_rescales=implied_rescales,
-        implied_scalar_mults=implied_scalar_mults,
-        key_form=form,
+        key_form=key_form or params.key_form,
         polynomials=polynomials,
         hoisting=hoisting,
-    )  # refuses what no operation can be
-    return _graph(kind, params, limbs, limbs_out, implied_rescales, implied_scalar_mults, form, polynomials, hoisting)
+    )
+    return _graph(kind, s, implied_rescales, implied_scalar_mults)
 
 
 @lru_cache(maxsize=16384)
-def _graph(
-    kind: OpKind,
-    params: CkksParameters,
-    limbs: int,
-    limbs_out: int,
-    rescales: int,
-    scalar_mults: int,
-    form: KeyForm,
-    polynomials: int,
-    hoisting: Hoisting,
-) -> OperationGraph:
-    s = Operation(
-        params=params, limbs=limbs, limbs_out=limbs_out, key_form=form, polynomials=polynomials, hoisting=hoisting
-    )
+def _graph(kind: OpKind, s: Operation, rescales: int, scalar_mults: int) -> OperationGraph:
     b = Builder(s)
-    first = _implied(b, min(limbs + 1, params.num_q), rescales, scalar_mults)
+    first = _implied(b, min(s.limbs + 1, s.params.num_q), rescales, scalar_mults)
     return GRAPHS[kind](b, first) if kind in GRAPHS else _passes(TRAITS[kind], b, first)
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "PRICES",
     "Hoisting",
     "KernelWork",
+    "check_operation",
     "default_limbs_out",
     "digit_sizes",
     "kernel_work",
@@ -264,16 +265,9 @@ def kernel_work(
     >>> work.limb_transforms, work.key_bytes
     (235, 83165184)
     """
-    if TRAITS[kind].composite:
-        raise UsageError(
-            f"'{kind}' is a composite of many operations and has no kernel work: expand it first "
-            "(Trace.view() gives the expanded operations)"
-        )
     if limbs_out is None:
         limbs_out = default_limbs_out(kind, params, limbs)
-    fault = _fault(kind, params, limbs, limbs_out, implied_rescales, implied_scalar_mults, polynomials)
-    if fault is not None:
-        raise UsageError(f"'{kind}' at {limbs} limbs with parameters '{params.name}': {fault}")
+    check_operation(kind, params, limbs, limbs_out, implied_rescales, implied_scalar_mults, polynomials)
     digits = (0, 0) if kind in _DIGITLESS else (params.digit_limbs, params.num_p)
     return _work(
         kind,
@@ -328,6 +322,20 @@ def _work(
             element_loops=((above, 2 * scalar_mults),),
         )
     return work
+
+
+def check_operation(
+    kind: OpKind, params: CkksParameters, limbs: int, limbs_out: int, rescales: int, scalar_mults: int, polynomials: int
+) -> None:
+    """Raises: UsageError: a composite, or what no operation of this kind can be."""
+    if TRAITS[kind].composite:
+        raise UsageError(
+            f"'{kind}' is a composite of many operations and has no kernel work: expand it first "
+            "(Trace.view() gives the expanded operations)"
+        )
+    fault = _fault(kind, params, limbs, limbs_out, rescales, scalar_mults, polynomials)
+    if fault is not None:
+        raise UsageError(f"'{kind}' at {limbs} limbs with parameters '{params.name}': {fault}")
 
 
 def _fault(
