@@ -5,6 +5,7 @@ The parser is the standard library's where it has one (3.11 on), and `tomli` on 
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from penstock.base.system import outside
+from penstock.base.system.files import readable
 from penstock.errors import MachineError, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if sys.version_info >= (3, 11):
 else:
     from tomli import TOMLDecodeError, loads
 
-__all__ = ["Strict", "checked", "explained", "loads", "packaged", "table"]
+__all__ = ["Strict", "checked", "explained", "key", "line", "loads", "packaged", "table"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -83,6 +85,27 @@ def table(
 def packaged(package: str, name: str) -> Row:
     """The table in a file that comes with penstock, in the folder of a package."""
     return loads(resources.files(package).joinpath(name).read_text(encoding="utf-8"))
+
+
+def key(name: str) -> str:
+    """A key as a TOML file has it."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else literal(name)
+
+
+def line(name: str, value: object) -> str:
+    """A key with its value."""
+    return f"{key(name)} = {literal(value)}"
+
+
+def literal(value: object) -> str:
+    """A value as a TOML file has it, a table inline."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(line(name, inner) for name, inner in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(literal, value)) + "]"
+    if isinstance(value, str | bool):
+        return json.dumps(readable(value) if isinstance(value, str) else value, ensure_ascii=False)
+    return repr(value)
 
 
 def _numbers(value: object, path: str = "") -> Iterator[tuple[str, int | float]]:

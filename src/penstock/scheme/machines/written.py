@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.base.system.files import readable, write_atomic
+from penstock.base.system import toml
+from penstock.base.system.files import write_atomic
 from penstock.base.types import RowView
 from penstock.scheme.machines.records import MachineSpec
 from penstock.scheme.machines.schema import Machine
@@ -34,17 +33,17 @@ def spec_toml(spec: MachineSpec) -> str:
     for name, table in record.items():
         if not isinstance(table, Mapping):
             continue
-        lines += ["", f"[{_key(name)}]", *_plain(table), *(f"{_key(k)} = {_value(v)}" for k, v in _tables(table))]
+        lines += ["", f"[{toml.key(name)}]", *_plain(table), *(toml.line(k, v) for k, v in _tables(table))]
         for key, rows in table.items():
             if _is_rows(rows):
                 for row in rows:
-                    inline = [f"{_key(k)} = {_value(v)}" for k, v in _tables(row)]
-                    lines += ["", f"[[{_key(name)}.{_key(key)}]]", *_plain(row), *inline]
+                    inline = [toml.line(k, v) for k, v in _tables(row)]
+                    lines += ["", f"[[{toml.key(name)}.{toml.key(key)}]]", *_plain(row), *inline]
     return "\n".join(lines) + "\n"
 
 
 def _plain(table: RowView) -> list[str]:
-    return [f"{_key(k)} = {_value(v)}" for k, v in table.items() if not isinstance(v, Mapping) and not _is_rows(v)]
+    return [toml.line(k, v) for k, v in table.items() if not isinstance(v, Mapping) and not _is_rows(v)]
 
 
 def _tables(table: RowView) -> list[tuple[str, RowView]]:
@@ -53,19 +52,3 @@ def _tables(table: RowView) -> list[tuple[str, RowView]]:
 
 def _is_rows(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(readable(name), ensure_ascii=False)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_value(v) for v in value) + "]"
-    if isinstance(value, str):
-        return json.dumps(readable(value), ensure_ascii=False)
-    if isinstance(value, bool):
-        return json.dumps(value)
-    return repr(value)

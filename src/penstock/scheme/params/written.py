@@ -92,16 +92,7 @@ class Written(BaseModel):
         """The spec as a TOML file that `from_toml` reads back."""
         plain = self.model_dump(mode="json", exclude_none=True)
         tables = {key: plain.pop(key) for key in list(plain) if isinstance(plain[key], dict)}
-        lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items() if value not in ("", [])]
+        lines = [toml.line(key, value) for key, value in plain.items() if value not in ("", [])]
         for name, table in tables.items():
-            lines += ["", f"[{name}]", *(f"{key} = {_toml_value(value)}" for key, value in table.items())]
+            lines += ["", f"[{name}]", *(toml.line(key, value) for key, value in table.items())]
         return "\n".join(lines) + "\n"
-
-
-def _toml_value(value: object) -> str:
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-        return f'"{escaped}"'
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml_value, value)) + "]"
-    return str(value)
