@@ -15,6 +15,7 @@ from penstock.lab.prediction.composites import series_of_1_2_4
 from penstock.program.evaluator.clear import ClearEvaluator
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.evaluator.unfolded import SCOPE, UnfoldedEvaluator
+from penstock.program.workloads.logistic_function import BOUND, logistic
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters, Scaling
@@ -22,9 +23,9 @@ from penstock.scheme.params.spec import CkksSpec
 from penstock.scheme.traces.schema import Trace, TraceMeta
 from penstock.scheme.work.shapes import Shape
 from penstock_studies.cryptoracle.counts import count
-from penstock_studies.cryptoracle.programs import PROGRAMS, execute
+from penstock_studies.cryptoracle.programs import PROGRAMS
 from penstock_studies.cryptoracle.work import KNOWN, published_counts, spread, work_of
-from penstock_studies.workloads.algorithms import logistic_series, matrix_multiplication
+from penstock_studies.workloads.algorithms import ORDER, logistic_series, matrix_multiplication
 
 NAMES = list(PROGRAMS)
 
@@ -45,18 +46,30 @@ def params(depth: int = 10, log_n: int = 13) -> CkksParameters:
 
 def traced(name: str, ev: SymbolicEvaluator) -> Trace:
     program = PROGRAMS[name]
-    execute(program, ev, [np.zeros(4)] * program.num_inputs)
+    program.run(ev, *(ev.encrypt(np.zeros(4)) for _ in range(program.num_inputs)))
     return ev.builder.finish(TraceMeta(workload=name, params=ev.params.to_dict(), reading="trace"))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_program_computes_what_it_is_named_for(name: str) -> None:
-    program = PROGRAMS[name]
-    inputs = program.inputs(np.random.default_rng(7), params().slots)
-    assert len(inputs) == program.num_inputs
-    got = execute(program, ClearEvaluator(params()), inputs)
-    wanted = program.expected(*inputs)
-    assert np.max(np.abs(got[: len(wanted)] - wanted)) <= program.tolerance
+def product(a: Any, b: Any) -> Any:
+    return (a.reshape(ORDER, ORDER) @ b.reshape(ORDER, ORDER)).reshape(-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high", "values", "expected", "tolerance"),
+    [
+        ("matrix-multiplication", -1.0, 1.0, ORDER * ORDER, product, 1e-9),
+        ("logistic-function", -BOUND, BOUND, 1 << 12, logistic, 1e-4),
+        ("sign-evaluation", 0.01, 1.0, 1 << 11, np.sign, 0.1),
+        ("sign-evaluation", -1.0, -0.01, 1 << 11, np.sign, 0.1),
+    ],
+)
+def test_a_program_computes_what_it_is_named_for(
+    name: str, low: float, high: float, values: int, expected: Any, tolerance: float
+) -> None:
+    program, ev, generator = PROGRAMS[name], ClearEvaluator(params()), np.random.default_rng(7)
+    inputs = [generator.uniform(low, high, values) for _ in range(program.num_inputs)]
+    got: Any = program.run(ev, *(ev.encrypt(each) for each in inputs))
+    assert np.max(np.abs(got[:values] - expected(*inputs))) <= tolerance
 
 
 @pytest.mark.parametrize("name", NAMES)
