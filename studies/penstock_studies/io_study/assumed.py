@@ -6,16 +6,16 @@ not in the price, a process) say so. Energies and prices move their rows in prop
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from penstock.base.types import Row
 from penstock.scheme.machines import Machine, Tier, load_tier
 from penstock.scheme.machines.figure import Evidence, Figure
-from penstock.scheme.machines.gpu.model import Gpu
 from penstock.scheme.machines.networks import load_network
 from penstock.scheme.machines.prices import PriceList
+from penstock.scheme.machines.schema import UnitRate
 from penstock_studies.io_study import data
 from penstock_studies.io_study.client_place import ClientSite
 from penstock_studies.io_study.model import Study, StudyProgram
@@ -23,6 +23,8 @@ from penstock_studies.io_study.rows import row
 
 FACTORS = (0.5, 2.0)
 GROUP = "assumed"
+PRICED = ("clock", "utilisation", "plaintext_transforms", "overhead")
+"""Values of a machine that a price depends on, besides those of its units or its kernels."""
 
 
 def assumed_rows(study: Study, place: ClientSite, prices: PriceList) -> Iterator[Row]:
@@ -76,30 +78,21 @@ def _unpriced(field: str) -> str:
 
 def changed(machine: Machine, field: str, factor: float) -> Machine | None:
     """The machine with one value of its file times `factor`; `None` where the price does not depend on it."""
-    kind, _, unit = field.partition(".")
-    if kind == "units":
-        rate = machine.units[unit]
-        return replace(machine, units={**machine.units, unit: replace(rate, figure=_times(rate.figure, factor))})
-    if kind == "gpu" and machine.gpu is not None:
-        return replace(machine, gpu=_changed_gpu(machine.gpu, unit, factor))
-    if field in ("clock", "utilisation", "plaintext_transforms", "overhead"):
-        changes: dict[str, Any] = {field: _times(getattr(machine, field), factor)}
-        return replace(machine, **changes)
-    return None
+    is_priced = field in PRICED or field.startswith(("units.", "gpu."))
+    scaled: Machine | None = _scaled(machine, field, factor) if is_priced else None
+    return scaled
 
 
-def _changed_gpu(gpu: Gpu, field: str, factor: float) -> Gpu:
-    """Args:   field: its path in the table, `batch` or `roofline.memory`."""
-    table, _, name = field.rpartition(".")
-    if table == "roofline" and gpu.roofline is not None:
-        values: dict[str, Any] = {name: _times(getattr(gpu.roofline, name), factor)}
-        return replace(gpu, roofline=replace(gpu.roofline, **values))
-    counts: dict[str, Any] = {name: _times(getattr(gpu, name), factor)}
-    return replace(gpu, **counts)
-
-
-def _times(figure: Figure, factor: float) -> Figure:
-    return replace(figure, value=figure.value * factor, text=f"{factor:g} x {figure.text}")
+def _scaled(part: Any, path: str, factor: float) -> Any:
+    """A part of a machine with the figure at a path times `factor`."""
+    if isinstance(part, Figure):
+        return replace(part, value=part.value * factor, text=f"{factor:g} x {part.text}")
+    if isinstance(part, UnitRate):
+        return replace(part, figure=_scaled(part.figure, path, factor))
+    name, _, rest = path.partition(".")
+    if isinstance(part, Mapping):
+        return {**part, name: _scaled(part[name], rest, factor)}
+    return replace(part, **{name: _scaled(getattr(part, name), rest, factor)})
 
 
 def _parameter_rows(program: StudyProgram) -> Iterator[Row]:
