@@ -85,7 +85,7 @@ def _errors(points: Sequence[PredictedApplication]) -> Picture | None:
         for i, name in enumerate(sorted({p.name for p in points})):
             own = [[p for p in points if (p.name, p.threads) == (name, count)] for count in threads]
             of_all = [errors(pairs(of_vendor, column, "runtime")) for of_vendor in own]
-            known = [(at, 100 * error.mean_abs_error) for at, error in enumerate(of_all) if error is not None]
+            known = [(at, 100 * error["mean_abs_error"]) for at, error in enumerate(of_all) if error]
             lines += [_line(i, name, known)] if known else []
         panels.append(Panel(lines, x, y, model))
     title = "CryptOracle's figure 9(a), from its data"

@@ -7,45 +7,25 @@ met by chance pulls it to nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Errors:
-    """Relative errors, predicted / measured - 1, of some points."""
-
-    n: int
-    mean_abs_error: float
-    median_abs_error: float
-    p90_abs_error: float
-    worst_abs_error: float
-    bias: float
-    """Signed mean."""
-
-
 STATISTICS = ("mean_abs_error", "median_abs_error", "p90_abs_error", "worst_abs_error", "bias")
+"""Relative errors; the bias is their signed mean."""
 
 
-def errors(pairs: Sequence[tuple[float, float]]) -> Errors | None:
-    """Of (predicted, measured) pairs; `None` without any.
+def errors(pairs: Sequence[tuple[float, float]]) -> dict[str, float]:
+    """Each of `STATISTICS` of predicted / measured - 1, from (predicted, measured) pairs; nothing without any.
 
-    >>> errors([(1.1, 1.0), (0.8, 1.0)]).bias
+    >>> errors([(1.1, 1.0), (0.8, 1.0)])["bias"]
     -0.05
     """
     if not pairs:
-        return None
+        return {}
     signed = np.asarray([predicted / measured - 1 for predicted, measured in pairs])
     size = np.abs(signed)
-    return Errors(
-        n=len(pairs),
-        mean_abs_error=float(size.mean()),
-        median_abs_error=float(np.median(size)),
-        p90_abs_error=float(np.percentile(size, 90)),
-        worst_abs_error=float(size.max()),
-        bias=round(float(signed.mean()), 12),
-    )
+    values = size.mean(), np.median(size), np.percentile(size, 90), size.max(), round(float(signed.mean()), 12)
+    return dict(zip(STATISTICS, map(float, values), strict=True))
 
 
 def as_published(pairs: Sequence[tuple[float, float]]) -> float | None:

@@ -98,7 +98,7 @@ def error_rows(predicted: Sequence[PredictedApplication], policy: str = POLICY) 
             of_all = {column: errors(both) for column, both in known.items()}
             theirs, ours, plain = map(len, known.values())
             for statistic in STATISTICS:
-                of_models: Row = {column: getattr(error, statistic, None) for column, error in of_all.items()}
+                of_models: Row = {column: error.get(statistic) for column, error in of_all.items()}
                 yield row(
                     f"figure9.{group}.{quantity}.{statistic}",
                     "figure9-errors",
