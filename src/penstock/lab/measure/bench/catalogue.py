@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from penstock.base.system import toml
+from penstock.base.types import Row
 from penstock.scheme.operations import OpKind
 from penstock.scheme.params.ckks import CkksParameters
+
+WARM_AND_COLD = ("warm", "cold")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +23,7 @@ class Primitive:
     """Its name in OpenFHE."""
     lowest: int = 1
     """Fewest limbs of its operand."""
-    conditions: tuple[str, ...] = ("warm", "cold")
+    conditions: tuple[str, ...] = WARM_AND_COLD
     one_level: bool = False
     """Measured at one number of limbs only."""
     uses_degree: bool = False
@@ -73,53 +77,15 @@ def chebyshev_depth(degree: int) -> int:
     return depth + (degree // bound).bit_length()
 
 
-_LIST = (
-    Primitive(name="encode", kind=None, call="MakeCKKSPackedPlaintext"),
-    Primitive(name="add", kind=OpKind.ADD, call="EvalAdd"),
-    Primitive(name="add_plain", kind=OpKind.ADD_PLAIN, call="EvalAdd (Plaintext)"),
-    Primitive(name="sub", kind=OpKind.SUB, call="EvalSub"),
-    Primitive(name="sub_scalar", kind=OpKind.SUB_SCALAR, call="EvalSub (Scalar)"),
-    Primitive(name="mult_scalar", kind=OpKind.MULT_SCALAR, call="EvalMult (Scalar)", lowest=2),
-    Primitive(name="mult_plain", kind=OpKind.MULT_PLAIN, call="EvalMult (Plaintext)", lowest=2),
-    Primitive(name="mult_no_relin", kind=OpKind.MULT_NO_RELIN, call="EvalMultNoRelin", lowest=2),
-    Primitive(name="rescale", kind=OpKind.RESCALE, call="Rescale", lowest=2),
-    Primitive(name="encrypt", kind=OpKind.ENCRYPT, call="Encrypt"),
-    Primitive(name="decrypt", kind=OpKind.DECRYPT, call="Decrypt"),
-    Primitive(name="decompose", kind=OpKind.DECOMPOSE, call="EvalFastRotationPrecompute"),
-    Primitive(name="rotate_hoisted", kind=OpKind.ROTATE_HOISTED, call="EvalFastRotation", rotates=True),
-    Primitive(
-        name="rotate", kind=OpKind.ROTATE, call="EvalRotate", rotates=True, conditions=("warm", "cold", "cold-keys")
-    ),
-    Primitive(name="relinearize", kind=OpKind.RELINEARIZE, call="Relinearize", lowest=2, relinearizes=True),
-    Primitive(name="square", kind=OpKind.SQUARE, call="EvalSquare", lowest=2, relinearizes=True),
-    Primitive(name="mult", kind=OpKind.MULT, call="EvalMult", lowest=2, relinearizes=True),
-    Primitive(
-        name="key_load", kind=None, call="DeserializeEvalKeyMap", conditions=("warm", "cold-keys"), one_level=True,
-        rotates=True,
-    ),
-    Primitive(
-        name="chebyshev_series", kind=OpKind.CHEBYSHEV, call="EvalChebyshevSeries", lowest=5, uses_degree=True,
-        relinearizes=True,
-    ),
-    Primitive(
-        name="chebyshev_function", kind=OpKind.CHEBYSHEV, call="EvalChebyshevFunction", lowest=5, uses_degree=True,
-        relinearizes=True,
-    ),
-    Primitive(name="bootstrap", kind=OpKind.BOOTSTRAP, call="EvalBootstrap", one_level=True, relinearizes=True),
-)  # fmt: skip
-_RECORDED = ("add", "mult_plain", "rotate", "mult", "decrypt", "chebyshev_series")
+def _listed(name: str, row: Row) -> Primitive:
+    kind, conditions = row.pop("kind", None), tuple(row.pop("conditions", WARM_AND_COLD))
+    return Primitive(name=name, kind=kind and OpKind(kind), conditions=conditions, **row)
 
-PRIMITIVES: dict[str, Primitive] = {primitive.name: primitive for primitive in _LIST}
-"""All that Table 2 of the CryptOracle paper lists, and encode, encrypt, decrypt, rescale, relinearize, the digit
-decomposition of fast rotations and the loading of a key; cheap ones first. Then some of them as a recorded program
-calls them, which "all" leaves out."""
-for _each in _RECORDED:
-    _name = f"recorded_{_each}"
-    PRIMITIVES[_name] = replace(
-        PRIMITIVES[_each],
-        name=_name,
-        kind=None,
-        call=f"{PRIMITIVES[_each].call}, recorded",
-        records=_each,
-        conditions=("warm", "cold"),
-    )
+
+_WRITTEN = toml.packaged("penstock.lab.measure.bench", "primitives.toml")
+PRIMITIVES: dict[str, Primitive] = {name: _listed(name, row) for name, row in _WRITTEN["primitives"].items()}
+"""All that `primitives.toml` lists, cheap ones first. Then some of them as a recorded program calls them, which "all"
+leaves out."""
+for _base in [PRIMITIVES[name] for name in _WRITTEN["recorded"]]:
+    _name, _call = f"recorded_{_base.name}", f"{_base.call}, recorded"
+    PRIMITIVES[_name] = replace(_base, name=_name, kind=None, call=_call, records=_base.name, conditions=WARM_AND_COLD)
