@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.base.runs.folder import RunFolder, check_written
 from penstock.base.runs.tables import check_signed
+from penstock.base.system import toml
 from penstock.base.system.outside import content_of, json_of, reason
 from penstock.base.system.tables import parquet
 from penstock.base.system.tables.parquet import Bounds, checked_columns, read_table
@@ -32,63 +33,17 @@ SCHEMA_VERSION = 3
 read as OpenFHE's; in files of 1 the columns of 2 are null."""
 _VERSION_KEY = b"penstock_bench_schema"
 
+
+def _column(name: str, row: Row) -> pa.Field:
+    kind = pa.type_for_alias(row["type"])
+    return pa.field(name, pa.list_(kind) if "list" in row else kind, nullable="required" not in row)
+
+
 BENCH_SCHEMA = pa.schema(
-    [
-        pa.field("point", pa.string(), nullable=False),  # stable name of the measured point
-        pa.field("suite", pa.string()),
-        pa.field("group", pa.string(), nullable=False),  # primitives | micro | workloads
-        pa.field("item", pa.string(), nullable=False),
-        pa.field("kind", pa.string()),  # of a primitive, as traces name it
-        pa.field("size", pa.string()),  # of a program
-        pa.field("params", pa.string()),
-        pa.field("ring_dim", pa.int64()),
-        pa.field("slots", pa.int64()),
-        pa.field("depth", pa.int32()),
-        pa.field("num_q", pa.int32()),
-        pa.field("num_p", pa.int32()),
-        pa.field("dnum", pa.int32()),
-        pa.field("scale_bits", pa.int32()),
-        pa.field("scaling", pa.string()),
-        pa.field("secret", pa.string()),
-        pa.field("security_asked", pa.int32()),
-        pa.field("security_bits", pa.int32()),
-        pa.field("first_mod_bits", pa.int32()),
-        pa.field("q_bits", pa.list_(pa.int32())),  # of each prime of Q, q_0 first
-        pa.field("p_bits", pa.list_(pa.int32())),  # of each special prime
-        pa.field("digit_limbs", pa.int32()),  # of a full digit
-        pa.field("parameters", pa.string()),  # the whole set as JSON: CkksParameters.to_dict()
-        pa.field("limbs", pa.int32()),  # of the operand
-        pa.field("degree", pa.int32()),  # of a Chebyshev series
-        pa.field("threads", pa.int32(), nullable=False),  # inside one operation
-        pa.field("across", pa.int32(), nullable=False),  # independent operations at the same time
-        pa.field("condition", pa.string(), nullable=False),  # warm | cold | cold-keys
-        pa.field("reading", pa.string()),  # native | openfhe
-        pa.field("run", pa.int32(), nullable=False),
-        pa.field("calls", pa.int64(), nullable=False),
-        pa.field("seconds_per_call", pa.float64(), nullable=False),  # mean of the run
-        pa.field("joules_per_call", pa.float64()),  # of the processor packages, by RAPL; null where there is none
-        pa.field("started_s", pa.float64()),  # seconds since 1970
-        pa.field("total_s", pa.float64(), nullable=False),  # sum of the calls' times, over all threads
-        pa.field("wall_s", pa.float64(), nullable=False),  # first call to last, without what ran ahead of cold calls
-        pa.field("cpu_s", pa.float64()),  # of the process, in wall_s
-        pa.field("calls_per_s", pa.float64()),  # of all threads together
-        pa.field("samples_s", pa.list_(pa.float64())),  # the first calls, one by one
-        pa.field("first_call_s", pa.float64()),  # the warm-up, apart
-        pa.field("setup_s", pa.float64()),  # what this point's context, keys and inputs cost to make or load
-        pa.field("overhead_s", pa.float64()),  # of our loop, a call; not subtracted
-        pa.field("key_bytes", pa.int64()),  # read from a key file by a call
-        pa.field("peak_rss_bytes", pa.int64()),
-        pa.field("noise_spread", pa.float64()),  # of the calibration loop around the point
-        pa.field("calibration_s", pa.float64()),  # its median: how fast the machine was then
-        pa.field("max_abs_error", pa.float64()),  # against clear; null where there is nothing to decrypt
-        pa.field("tolerance", pa.float64()),
-        pa.field("passed", pa.bool_()),
-        pa.field("provenance", pa.string(), nullable=False),
-        pa.field("note", pa.string()),
-    ],
+    [_column(name, row) for name, row in toml.packaged("penstock.lab.measure.bench", "columns.toml").items()],
     metadata={_VERSION_KEY: str(SCHEMA_VERSION)},
 )
-"""One run a row. A dimension that does not apply is null."""
+"""One run a row; `columns.toml` says what the columns mean. A dimension that does not apply is null."""
 
 IDENTITY = (
     "group", "item", "size", "ring_dim", "slots", "num_q", "num_p", "dnum", "scale_bits", "scaling", "secret",
