@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
-from penstock.base.types import Row
+from penstock.base.system import toml
 from penstock.lab.fit.measurements import OPENFHE
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.lab.measure.bench.estimate import FLUSH_BYTES_PER_S, KEY_GENERATION_KEY_SWITCHES, KEY_LOAD_BYTES_PER_S
-from penstock.lab.measure.bench.spec import BenchPoint, PrimitivesSpec, SuiteSpec, TimingSpec, plan
+from penstock.lab.measure.bench.spec import BenchPoint, SuiteSpec, plan
 from penstock.lab.measure.bench.timing import last_level_cache_bytes
 from penstock.lab.prediction.experiments.items import CLIENT_TASKS
 from penstock.lab.prediction.experiments.prior import COLD_SD, POINT_SD, RECORDED_SD, of_threads
@@ -21,12 +20,6 @@ SUITE = "fit-measure"
 """Name in the rows and folders of such measurements."""
 SWITCHING = ("decompose", "rotate_hoisted", "rotate", "mult")
 ELEMENTS = ("add", "mult_plain", "mult_no_relin", "rescale")
-OTHERS = ("add_plain", "sub", "sub_scalar", "mult_scalar", "relinearize", "square")
-RECORDED = ("recorded_add", "recorded_mult_plain", "recorded_rotate", "recorded_mult", "recorded_decrypt")
-SERIES = "recorded_chebyshev_series"
-RUNS = 3
-"""Of a point in one visit."""
-MIN_TIME_S, COLD_TIME_S = 0.03, 0.001
 LONG_RING = 2**15
 """From this ring dimension on, two runs: a call is long."""
 _FIRST_RING, _FIRST_DEPTH, _FIRST_DNUM = 2**12, 10, 3
@@ -63,8 +56,8 @@ def candidates(
 
     Args:   threads: inside an operation; fits: whether there is memory for a point; reading: who computes.
     """
-    suite = SuiteSpec(name=SUITE, primitives=_tables(tuple(threads)))
-    points = [_repeated(point) for point in plan(suite, reading=reading).points if fits(point)]
+    suite = SuiteSpec.model_validate(toml.packaged("penstock.lab.prediction.experiments", f"{SUITE}.toml"))
+    points = [_repeated(point) for point in plan(suite, threads=threads, reading=reading).points if fits(point)]
     place = {_identity(point): i for i, point in enumerate(points)}
     twins = tuple(
         place.get(_identity(replace(point, condition="warm"))) if point.condition == "cold" else None
@@ -113,38 +106,6 @@ def set_seconds(params: CkksParameters, stored: bool, key_switch_s: float) -> fl
     if not stored:
         keys += 2 * KEY_GENERATION_KEY_SWITCHES * key_switch_s
     return VISIT_S + keys + CONTEXT_S_PER_POINT * params.ring_dim * (params.num_q + params.num_p)
-
-
-def _tables(threads: tuple[int, ...]) -> tuple[PrimitivesSpec, ...]:
-    def table(items: Sequence[str], **axes: Any) -> PrimitivesSpec:
-        return PrimitivesSpec(items=tuple(items), threads=threads, **axes)
-
-    rings = ("2^12", "2^13", "2^14", "2^15")
-    warm = TimingSpec(min_time=f"{MIN_TIME_S} s", runs=RUNS)  # type: ignore[arg-type]
-    cold = TimingSpec(min_time=f"{COLD_TIME_S} s", runs=RUNS)  # type: ignore[arg-type]
-    common: Row = {"dnum": (3,), "timing": warm}
-    main = (*SWITCHING, *ELEMENTS)
-    return (
-        table(main, ring_dim=(*rings, "2^16"), depth=(10,), limbs=("fresh", 8, 5, "last"), **common),
-        table(OTHERS, ring_dim=rings, depth=(10,), limbs=("fresh", "last"), **common),
-        table(main, ring_dim=rings, depth=(4,), limbs=("fresh", "last"), **common),
-        table(main, ring_dim=(*rings, "2^16"), depth=(22,), limbs=("fresh", 13, "last"), **common),
-        table(SWITCHING, ring_dim=rings[:3], depth=(11,), dnum=(1, 2, 4), limbs=("fresh", 6), timing=warm),
-        table(CLIENT_TASKS, ring_dim=rings, depth=(10,), limbs=("fresh", 5, 2, "last"), **common),
-        table(CLIENT_TASKS, ring_dim=rings[:1], depth=(22,), limbs=("fresh", 13), **common),
-        table(("encode", "decrypt"), ring_dim=rings[:1], slots=(256,), depth=(10,), limbs=("fresh", 5, 2), **common),
-        table(
-            main, ring_dim=rings, depth=(10,), dnum=(3,), limbs=("fresh", 5), conditions=("cold",), timing=cold
-        ),
-        table(
-            (*RECORDED, SERIES), ring_dim=rings[:3], depth=(10,), dnum=(3,), limbs=("fresh",),
-            conditions=("warm", "cold"), timing=cold,
-        ),
-        table(
-            ("recorded_decrypt", SERIES), ring_dim=rings[:1], depth=(10,), dnum=(3,), limbs=(8,),
-            conditions=("warm", "cold"), timing=cold,
-        ),
-    )  # fmt: skip
 
 
 def _repeated(point: BenchPoint) -> BenchPoint:
