@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from penstock.base.arrays import Floats
+from penstock.base.system import toml
 from penstock.errors import MachineError
 from penstock.lab.fit.measurements import WARM, Measurement
 from penstock.lab.prediction.models import (
@@ -36,27 +37,7 @@ from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.work.shapes import Shape
 
-LIKE: Mapping[str, tuple[str, ...]] = {
-    "add": ("sub", "add_plain"),
-    "sub": ("add", "add_plain"),
-    "add_plain": ("sub_plain", "add", "sub"),
-    "sub_plain": ("add_plain", "sub", "add"),
-    "add_scalar": ("sub_scalar", "add_plain", "add"),
-    "sub_scalar": ("add_scalar", "add_plain", "add"),
-    "negate": ("add_scalar", "sub_scalar", "add"),
-    "mult": ("square", "relinearize", "rotate"),
-    "square": ("mult", "relinearize", "rotate"),
-    "relinearize": ("rotate", "conjugate", "mult", "square"),
-    "rotate": ("conjugate", "relinearize", "square", "mult"),
-    "conjugate": ("rotate", "relinearize", "square", "mult"),
-    "mult_no_relin": ("mult_plain", "mult_scalar"),
-    "mult_plain": ("mult_scalar", "mult_no_relin"),
-    "mult_scalar": ("mult_plain", "mult_no_relin"),
-    "decompose": ("rotate_hoisted", "rotate"),
-    "rotate_hoisted": ("decompose", "rotate"),
-    "rescale": ("mult_plain", "mult_scalar"),
-    "mod_raise": ("rescale", "mult_plain"),
-}
+LIKE: Mapping[str, Sequence[str]] = toml.packaged("penstock.lab.prediction.validation", "alike.toml")
 """Operation -> operations whose time can replace its own, the most similar first."""
 
 Key = TypeVar("Key", bound=Hashable)
