@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import UnknownName
-from penstock.lab.prediction.importers.artifact_calls import CALLS as CALLS
+from penstock.lab.prediction.importers.calls import CRYPTORACLE_CALLS
 from penstock.lab.prediction.importers.rows import BadTiming, ImportLog
 
+CALLS = CRYPTORACLE_CALLS
 _NOTHING = "under FLEXIBLEAUTO this call of OpenFHE does nothing here: the column is the difference of two longer times"
 _NO_PRIMITIVE = "no primitive of penstock does what the call does"
 LEFT_OUT: dict[str, str] = {

@@ -28,8 +28,7 @@ from penstock.errors import UnknownName, UsageError, check_known
 from penstock.lab.fit.measurements import primitive_shape
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.lab.prediction.importers import yaml
-from penstock.lab.prediction.importers.artifact_calls import CALLS as CRYPTORACLE_CALLS
-from penstock.lab.prediction.importers.google import CALLS as OPENFHE_CALLS
+from penstock.lab.prediction.importers.calls import COUNTED, CRYPTORACLE_CALLS, OPENFHE_CALLS, OPENFHE_NAMES
 from penstock.lab.prediction.prediction import Prediction, predict
 from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.counting import CountingEvaluator
@@ -48,7 +47,6 @@ HIGHEST_DEGREE = 2**12 - 1
 HIGHEST_LIMBS = 10_000
 _PRODUCTS = {kind for kind, row in TRAITS.items() if row.is_product}
 _ENCODED = {OpKind.MULT_PLAIN, OpKind.ADD_PLAIN, OpKind.SUB_PLAIN}
-_MORE_CALLS = {"evaladdscalar": "add_scalar", "evalsubplain": "sub_plain", "evalnegate": "negate"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,36 +173,17 @@ def kind_named(name: str) -> OpKind:
     return named
 
 
-OPENFHE_NAMES = (
-    "EvalAdd", "EvalAddPlaintext", "EvalAddScalar", "EvalSub", "EvalSubPlaintext", "EvalSubScalar", "EvalNegate",
-    "EvalMult", "EvalMultNoRelin", "EvalMultPlaintext", "EvalMultScalar", "EvalSquare", "Relinearize", "EvalRotate",
-    "EvalAtIndex", "EvalFastRotation", "EvalFastRotationPrecompute", "Rescale", "ModReduce", "Encrypt", "Decrypt",
-    "EvalBootstrap", "EvalChebyshevSeries", "EvalChebyshevFunction", "EvalLogistic",
-)  # fmt: skip
-"""Known calls of OpenFHE, with their operands if OpenFHE has one name for several."""
-
-
 def _plain_name(name: str) -> str:
     return "".join(c for c in name.lower() if c.isalnum()).replace("plaintext", "plain").replace("const", "scalar")
 
 
 def _names() -> dict[str, OpKind]:
     known: dict[str, OpKind] = {}
-    calls = {**OPENFHE_CALLS, **_MORE_CALLS, **{name: item for name, (item, _) in CRYPTORACLE_CALLS.items()}}
+    calls = {**OPENFHE_CALLS, **COUNTED, **{name: item for name, (item, _) in CRYPTORACLE_CALLS.items()}}
     for name, item in calls.items():
         kind = PRIMITIVES[item].kind if item in PRIMITIVES else OpKind(item)
         if kind is not None:
             known[_plain_name(name)] = kind
-    known |= {
-        _plain_name(name): kind
-        for name, kind in (
-            ("Relinearize", OpKind.RELINEARIZE),
-            ("Rescale", OpKind.RESCALE),
-            ("Encrypt", OpKind.ENCRYPT),
-            ("Decrypt", OpKind.DECRYPT),
-            ("EvalLogistic", OpKind.CHEBYSHEV),
-        )
-    }
     return known | {_plain_name(kind.value): kind for kind in OpKind if kind is not OpKind.COMPOSITE}
 
 

@@ -24,6 +24,7 @@ from penstock.lab.fit.measurements import OPENFHE, READINGS, Measurement, primit
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
 from penstock.lab.measure.bench.results import BENCH_SCHEMA, SCHEMA_VERSION, table_of
 from penstock.lab.prediction.importers import bench
+from penstock.lab.prediction.importers.calls import ARGUMENTS, OPENFHE_CALLS
 from penstock.lab.prediction.importers.rows import BadTiming, ImportLog, Origin, positive_seconds, spread, whole
 from penstock.scheme.operations import TRAITS
 from penstock.scheme.params import catalogue
@@ -34,33 +35,13 @@ from penstock.scheme.params.spec import MAX_DEPTH, CkksSpec
 UNITS = {unit: SECOND_UNITS[unit] for unit in ("ns", "us", "ms", "s")}
 """What `time_unit` may be."""
 
-CALLS: dict[str, str] = {
-    "evaladd": "add", "evaladdplain": "add_plain", "evaladdplaintext": "add_plain", "evalsub": "sub",
-    "evalsubscalar": "sub_scalar", "evalmult": "mult", "multrelin": "mult", "evalmultnorelin": "mult_no_relin",
-    "multnorelin": "mult_no_relin", "evalmultplain": "mult_plain", "evalmultplaintext": "mult_plain",
-    "evalmultscalar": "mult_scalar", "evalmultconst": "mult_scalar", "evalsquare": "square", "evalrotate": "rotate",
-    "evalatindex": "rotate", "evalfastrotation": "rotate_hoisted", "evalfastrotationprecompute": "decompose",
-    "modreduce": "rescale", "encryption": "encrypt", "decryption": "decrypt", "evalbootstrap": "bootstrap",
-    "evalchebyshevseries": "chebyshev_series", "evalchebyshevfunction": "chebyshev_function",
-    "makeckkspackedplaintext": "encode", "makepackedplaintext": "encode",
-}  # fmt: skip
-"""Calls of OpenFHE, in lower case without `_`, and our primitives; our own names are understood too."""
-
-KEYS: dict[str, str] = {
-    "ring_dim": "ring_dim", "ringdim": "ring_dim", "n": "ring_dim", "log_n": "log_n", "logn": "log_n",
-    "depth": "depth", "mult_depth": "depth", "limbs": "limbs", "towers": "limbs", "dnum": "dnum", "digits": "dnum",
-    "scale_bits": "scale_bits", "first_mod_bits": "first_mod_bits", "slots": "slots", "scaling": "scaling",
-    "secret": "secret", "security": "security", "params": "params", "degree": "degree", "omp_threads": "omp_threads",
-}  # fmt: skip
-"""Arguments that are understood."""
-
 _IGNORED = ("iterations", "repeats", "min_time", "min_warmup_time", "real_time", "process_time", "manual_time",
             "threads")  # fmt: skip
 _WORDS = ("scaling", "secret", "params")
 _DEFAULTS: Row = {"scale_bits": 50, "first_mod_bits": 60, "scaling": "fixed-manual", "security": "none"}
 UNDERSTOOD = (
     "a name is a call and its arguments, 'EvalMult/ring_dim:8192/depth:10/limbs:8'; calls: OpenFHE's (EvalAdd, "
-    f"EvalRotate, …) or {', '.join(PRIMITIVES)}; arguments: {', '.join(sorted(set(KEYS.values())))}"
+    f"EvalRotate, …) or {', '.join(PRIMITIVES)}; arguments: {', '.join(sorted(set(ARGUMENTS.values())))}"
 )
 _ACROSS = "timed in several threads of the benchmark at the same time: machines are fitted to one operation at a time"
 
@@ -190,8 +171,8 @@ def _named(name: str, entry: RowView) -> _Named:
     call, *arguments = name.split("/")
     values: Row = {}
     for key, value in entry.items():
-        if key.lower() in KEYS and KEYS[key.lower()] not in _WORDS and isinstance(value, int | float):
-            values[KEYS[key.lower()]] = value
+        if key.lower() in ARGUMENTS and ARGUMENTS[key.lower()] not in _WORDS and isinstance(value, int | float):
+            values[ARGUMENTS[key.lower()]] = value
     named: Row = {}
     for argument in arguments:
         key, colon, value = argument.partition(":")
@@ -199,10 +180,12 @@ def _named(name: str, entry: RowView) -> _Named:
             continue
         if not colon:
             raise ValueError(f"argument '{argument}' has no name, so that it could be anything; {UNDERSTOOD}")
-        if key.lower() not in KEYS:
-            raise UnknownName("argument", key, set(KEYS.values()))
-        if named.setdefault(KEYS[key.lower()], value) != value:
-            raise ValueError(f"'{key}' is {named[KEYS[key.lower()]]} and {value} in one name; one of them has to go")
+        if key.lower() not in ARGUMENTS:
+            raise UnknownName("argument", key, set(ARGUMENTS.values()))
+        if named.setdefault(ARGUMENTS[key.lower()], value) != value:
+            raise ValueError(
+                f"'{key}' is {named[ARGUMENTS[key.lower()]]} and {value} in one name; one of them has to go"
+            )
     for key, value in named.items():
         if str(values.get(key, value)).removesuffix(".0") != value:
             raise ValueError(f"'{key}' is {value} in the name and {values[key]} in a counter; one of them is wrong")
@@ -227,7 +210,7 @@ def _item(call: str) -> str:
     if word.lower() in PRIMITIVES:
         return word.lower()
     plain = word.lower().replace("_", "")
-    known = CALLS.get(plain) or CALLS.get(f"eval{plain}")
+    known = OPENFHE_CALLS.get(plain) or OPENFHE_CALLS.get(f"eval{plain}")
     if known is None:
         raise ValueError(f"'{call}' is not a call that is known; {UNDERSTOOD}")
     return known
