@@ -16,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.base.system import toml
+from penstock.base.types import Rows
 from penstock.errors import PenstockError
 from penstock.lab.measure.events import EventRow, Processor, Unavailable, base_name, group, unique, unknown_event
 from penstock.lab.measure.grouping import grouped
@@ -26,6 +28,8 @@ INSTALL = Unavailable(
     "apt install linux-perf (Debian), apt install linux-tools-generic linux-tools-$(uname -r) (Ubuntu)",
 )
 
+FAILURES: Rows = toml.packaged("penstock.lab.measure", "perf.toml")["failures"]
+"""What perf says where it fails, the reason, and the remedy."""
 
 # Why perf fails.
 
@@ -38,27 +42,11 @@ def explain_failure(returncode: int | None, stderr: str, event: str = "") -> Una
     """
     if returncode is None:
         return INSTALL
-    if "perf not found for kernel" in stderr:
-        return Unavailable(
-            "the installed perf is a wrapper without the perf of the running kernel",
-            "apt install linux-tools-$(uname -r)",
-        )
-    if "event syntax error" in stderr or "Cannot find PMU" in stderr:
-        return unknown_event(event) if event else Unavailable("perf knows no such event", "'perf list' shows the names")
-    refused = ("Access to performance", "No permission", "ermission denied", "Operation not permitted")
-    if any(phrase in stderr for phrase in refused):
-        level = _paranoid()
-        setting = f" (kernel.perf_event_paranoid is {level})" if level else ""
-        return Unavailable(
-            f"this user may not count events{setting}",
-            "sysctl -w kernel.perf_event_paranoid=1 (as root); in a container also --cap-add PERFMON",
-        )
-    if "unknown option `control'" in stderr or "unknown option `delay'" in stderr:
-        return Unavailable("this perf is older than 5.10: it cannot be switched on and off", "install a newer perf")
-    if "Problems finding threads" in stderr or "No such process" in stderr:
-        return Unavailable("the process had ended before perf reached it", "see the workload's own error")
-    if "Too many open files" in stderr:
-        return Unavailable("perf opens a file for each event and thread: too many", "ulimit -n 4096, or fewer threads")
+    for failure in FAILURES:
+        if any(phrase in stderr for phrase in failure["says"]):
+            if event and "of_event" in failure:
+                return unknown_event(event)
+            return Unavailable(failure["reason"].format(paranoid=_paranoid()), failure["remedy"])
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     reason = lines[-1] if lines else f"exit status {returncode}"
     return Unavailable(f"perf failed: {reason}", "install the perf of the running kernel (linux-tools-$(uname -r))")
@@ -66,9 +54,10 @@ def explain_failure(returncode: int | None, stderr: str, event: str = "") -> Una
 
 def _paranoid() -> str:
     try:
-        return Path("/proc/sys/kernel/perf_event_paranoid").read_text().strip()
+        level = Path("/proc/sys/kernel/perf_event_paranoid").read_text().strip()
     except OSError:
-        return ""
+        level = ""
+    return f" (kernel.perf_event_paranoid is {level})" if level else ""
 
 
 def _environment() -> dict[str, str]:
