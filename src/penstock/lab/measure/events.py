@@ -38,9 +38,11 @@ ABSENT: dict[str, dict[str, tuple[str, str]]] = {
 """Why a general name has no event on a vendor's processors, and what to take instead."""
 MEANINGS: dict[str, dict[str, str]] = _WRITTEN["meanings"]
 """What a general name counts on each vendor's processors; the same name may not be compared across vendors."""
+
 GROUP_SIZE = 4
 """Events that count at the same time: the general counters that every x86 core since 2011 leaves free."""
 
+_EVENT = re.compile(r"(?:[^,/]|/[^/]*/?)+")
 _MODIFIER = re.compile(r":[a-zA-Z]+$")
 
 
@@ -147,18 +149,7 @@ def parse_events(text: str) -> list[str]:
     >>> parse_events("instructions, cpu/event=0x3c,umask=0/,LLC-loads")
     ['instructions', 'cpu/event=0x3c,umask=0/', 'LLC-loads']
     """
-    events: list[str] = []
-    current, inside = "", False
-    for character in text:
-        if character == "/":
-            inside = not inside
-        if character == "," and not inside:
-            events.append(current.strip())
-            current = ""
-        else:
-            current += character
-    events.append(current.strip())
-    return unique(event for event in events if event)
+    return unique(event for part in _EVENT.findall(text) if (event := part.strip()))
 
 
 def unique(names: Iterable[str]) -> list[str]:
