@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 
 import numpy as np
 
@@ -21,11 +20,12 @@ from penstock.lab.measure.bench.timing import last_level_cache_bytes
 from penstock.lab.measure.memory import ALLOCATION, PROCESS_BYTES
 from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
+from penstock.program.evaluator.tally import Tally, peak, tally_of
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.work.kernels import KernelWork, kernel_work, key_switch
-from penstock.scheme.work.shapes import Objects, server_rows, shape_work, shapes_of
+from penstock.scheme.work.shapes import shape_work
 
 SECONDS_PER_MULTIPLICATION = 1.7e-9
 PARALLEL_GAIN = 0.6
@@ -66,9 +66,11 @@ def estimate(point: BenchPoint) -> PointEstimate:
     if point.group == "primitives":
         call, memory, keys = _primitive(point)
     else:
-        trace = _program_trace(point)
+        from penstock.program.running.trace import trace_workload
+
+        trace = trace_workload(point.item, point.params, point.size)
         call, memory, keys = (
-            _seconds_of(trace, point.params, client=True),
+            _seconds_of(tally_of(trace), client=True),
             _memory_of(trace, point),
             len(trace.key_ids()),
         )
@@ -135,12 +137,12 @@ def _primitive(point: BenchPoint) -> tuple[float, int, int]:
         trace = bootstrap_trace(params)
         count = len(trace.key_ids())
         memory += count * params.key_bytes() + _plaintext_bytes(trace)
-        return _seconds_of(trace, params), memory, count
+        return _seconds_of(tally_of(trace)), memory, count
     if primitive.name == "key_load":
         return params.key_bytes() / KEY_LOAD_BYTES_PER_S, memory + 2 * params.key_bytes(), 1
     if primitive.uses_degree:
         trace = _chebyshev_trace(params, point.degree or 1)
-        return _seconds_of(trace, params), memory + 12 * fresh, keys
+        return _seconds_of(tally_of(trace)), memory + 12 * fresh, keys
     if kind is None:  # encode: a transform over each limb and one of the slots
         return 2 * nominal_seconds(KernelWork(ring_dim=params.ring_dim, limb_transforms=limbs)), memory, keys
     if kind in (OpKind.DECOMPOSE, OpKind.ROTATE_HOISTED):
@@ -159,19 +161,16 @@ def nominal_seconds(work: KernelWork) -> float:
     return SECONDS_PER_MULTIPLICATION * nominal
 
 
-def _seconds_of(trace: Trace, params: CkksParameters, *, client: bool = False) -> float:
-    """All operations of a trace, composites expanded; with the client's tasks if they are timed too."""
-    view = trace.view()
-    table = view.operations if client else server_rows(view.operations)
-    shapes = shapes_of(table, Objects(trace, params))
-    counts = np.bincount(shapes.of_row, minlength=len(shapes.distinct))
+def _seconds_of(tally: Tally, *, client: bool = False) -> float:
+    """All operations of a program, composites expanded; with the client's tasks if they are timed too."""
     total = 0.0
-    for shape, count in zip(shapes.distinct, counts.tolist(), strict=True):
-        if not TRAITS[OpKind(shape.kind)].composite:
-            work = shape_work(shape, params)
+    for shape, count in tally.counts.items():
+        traits = TRAITS[OpKind(shape.kind)]
+        if not traits.composite and (client or not traits.client):
+            work = shape_work(shape, tally.params)
             total += count * nominal_seconds(work)
             if client:  # plaintexts are encoded as the program runs: a transform of the slots, one a limb
-                encoding = KernelWork(ring_dim=params.ring_dim, limb_transforms=2 * work.plaintext_limbs)
+                encoding = KernelWork(ring_dim=tally.params.ring_dim, limb_transforms=2 * work.plaintext_limbs)
                 total += count * nominal_seconds(encoding)
     return total
 
@@ -205,27 +204,14 @@ def _live_bytes(trace: Trace) -> int:
     table = trace.view(composites=True).operations
     sizes = dict(zip(trace.objects["id"].to_pylist(), trace.objects["bytes"].to_pylist(), strict=True))
     columns = (table[name].to_pylist() for name in ("operands", "output", "plaintext"))
-    touched = [
-        [name for name in (*operands, output, plaintext) if name is not None]
-        for operands, output, plaintext in zip(*columns, strict=True)
-    ]
     first: dict[int, int] = {}
     last: dict[int, int] = {}
-    for row, objects in enumerate(touched):
-        for name in objects:
-            first.setdefault(name, row)
-            last[name] = row
-    change = [0] * (len(touched) + 1)
-    for name, row in first.items():
-        change[row] += sizes[name]
-        change[last[name] + 1] -= sizes[name]
-    return max(accumulate(change), default=0)
-
-
-def _program_trace(point: BenchPoint) -> Trace:
-    from penstock.program.running.trace import trace_workload
-
-    return trace_workload(point.item, point.params, point.size)
+    for row, (operands, output, plaintext) in enumerate(zip(*columns, strict=True)):
+        for name in (*operands, output, plaintext):
+            if name is not None:
+                first.setdefault(name, row)
+                last[name] = row
+    return peak(list(first.values()), list(last.values()), [sizes[name] for name in first])
 
 
 @lru_cache(maxsize=64)
