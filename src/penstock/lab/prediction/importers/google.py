@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -44,17 +44,6 @@ UNDERSTOOD = (
     f"EvalRotate, …) or {', '.join(PRIMITIVES)}; arguments: {', '.join(sorted(set(ARGUMENTS.values())))}"
 )
 _ACROSS = "timed in several threads of the benchmark at the same time: machines are fitted to one operation at a time"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Named:
-    """What the name and the counters of a foreign entry say."""
-
-    item: str
-    params: CkksParameters
-    limbs: int
-    degree: int | None
-    threads: int
 
 
 def load(text: str, where: str, log: ImportLog) -> list[Measurement]:
@@ -136,7 +125,7 @@ def _own_table(rows: Sequence[Row], where: str) -> pa.Table:
 
 
 def _foreign(entries: Iterable[tuple[int, RowView]], where: str, log: ImportLog, reading: str) -> list[Measurement]:
-    groups: dict[str, list[tuple[int, float, _Named]]] = {}
+    groups: dict[str, list[Measurement]] = {}
     seen: dict[tuple[str, int], int] = {}
     for index, entry in entries:
         if entry.get("run_type", "iteration") != "iteration":
@@ -153,11 +142,17 @@ def _foreign(entries: Iterable[tuple[int, RowView]], where: str, log: ImportLog,
                 first = seen.setdefault((name, whole(entry["repetition_index"], "repetition_index", 0, 1 << 31)), index)
                 if first != index:
                     raise ValueError(f"repetition {entry['repetition_index']} is in entry {first} already")
-            named = _named(name, entry)
-            groups.setdefault(name, []).append((index, seconds, named))
+            timing = replace(_timing(name, entry, seconds, f"{where}: entry {index}"), reading=reading)
+            groups.setdefault(name, []).append(timing)
         except (ValueError, PenstockError) as error:
             log.refuse(f"{where}: entry {index}, '{name}': {error}")
-    return [replace(_measurement(runs, where), reading=reading) for runs in groups.values()]
+    return [_median_of(runs) for runs in groups.values()]
+
+
+def _median_of(runs: Sequence[Measurement]) -> Measurement:
+    seconds = [run.seconds for run in runs]
+    middle = statistics.median(seconds)
+    return replace(runs[0], seconds=middle, spread=spread(seconds, middle), runs=len(runs))
 
 
 def _seconds(entry: RowView) -> float:
@@ -167,7 +162,8 @@ def _seconds(entry: RowView) -> float:
     return positive_seconds(entry.get("real_time"), "real_time") * UNITS[unit]
 
 
-def _named(name: str, entry: RowView) -> _Named:
+def _timing(name: str, entry: RowView, seconds: float, source: str) -> Measurement:
+    """What the name and the counters of a foreign entry say."""
     call, *arguments = name.split("/")
     values: Row = {}
     for key, value in entry.items():
@@ -194,12 +190,16 @@ def _named(name: str, entry: RowView) -> _Named:
     params = _params({k: v for k, v in values.items() if k not in ("limbs", "degree", "omp_threads")})
     limbs = whole(values.get("limbs", params.num_q), "limbs", PRIMITIVES[item].lowest, params.num_q)
     degree = whole(values["degree"], "degree", 1, 1 << 16) if "degree" in values else None
-    return _Named(
+    kind = PRIMITIVES[item].kind
+    return Measurement(
         item=item,
+        group="primitives",
         params=params,
-        limbs=limbs,
+        shape=None if kind is None or TRAITS[kind].composite else primitive_shape(kind, params, limbs),
         degree=degree,
         threads=whole(values.get("omp_threads", 1), "omp_threads", 1, 4096),
+        seconds=seconds,
+        source=source,
     )
 
 
@@ -245,23 +245,3 @@ def _built(stated: tuple[tuple[str, Any], ...]) -> CkksParameters:
     return CkksSpec(
         name=name, **{**_DEFAULTS, **values}, assumed=assumed, source="names of a Google Benchmark file"
     ).build()
-
-
-def _measurement(runs: Sequence[tuple[int, float, _Named]], where: str) -> Measurement:
-    first, _, named = runs[0]
-    seconds = [timing for _, timing, _ in runs]
-    middle = statistics.median(seconds)
-    kind = PRIMITIVES[named.item].kind
-    shape = None if kind is None or TRAITS[kind].composite else primitive_shape(kind, named.params, named.limbs)
-    return Measurement(
-        item=named.item,
-        group="primitives",
-        params=named.params,
-        shape=shape,
-        degree=named.degree,
-        threads=named.threads,
-        seconds=middle,
-        spread=spread(seconds, middle),
-        runs=len(runs),
-        source=f"{where}: entry {first}",
-    )
