@@ -155,7 +155,7 @@ def test_a_file_that_breaks_a_rule_is_refused_with_its_row(tmp_path: Path, text:
 def test_one_size_gives_a_rate_without_a_start() -> None:
     timing = KernelTiming(kernel=KernelName.PRODUCT, limbs=24, ring_dim=N, word_bits=32, seconds=1e-5)
     line = line_of("multiplications", [timing], "a test")
-    assert line.rate == pytest.approx(24 * N / 1e-5)
+    assert line.rate_per_s == pytest.approx(24 * N / 1e-5)
     assert line.start_s == 0.0
 
 
@@ -166,4 +166,4 @@ def test_a_line_that_would_start_before_zero_goes_through_it() -> None:
     ]
     line = line_of("multiplications", timings, "a test")
     assert line.start_s == 0.0
-    assert 0 < line.worst < 0.15
+    assert 0 < line.worst_error < 0.15

@@ -19,7 +19,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock.base.system import outside
@@ -87,10 +87,13 @@ class Line:
 
     kernel: str
     timings: int
-    limbs: tuple[int, int]
-    rate: float
+    limbs_from: int
+    limbs_to: int
+    rate_per_s: float
+    measure: str
+    """What the rate counts."""
     start_s: float
-    worst: float
+    worst_error: float
     """Largest relative error of the line on its own timings."""
 
 
@@ -250,10 +253,12 @@ def line_of(kernel: str, timings: Sequence[KernelTiming], where: str) -> Line:
     return Line(
         kernel=kernel,
         timings=len(timings),
-        limbs=(min(limbs), max(limbs)),
-        rate=1 / per_work,
+        limbs_from=min(limbs),
+        limbs_to=max(limbs),
+        rate_per_s=1 / per_work,
+        measure=KERNELS[kernel],
         start_s=start,
-        worst=worst,
+        worst_error=worst,
     )
 
 
@@ -278,14 +283,14 @@ def kernel_machine(
 
     def measured(value: float, unit: str, line: Line) -> Figure:
         shown = float(f"{value:.6g}")
-        first, last = line.limbs
+        first, last = line.limbs_from, line.limbs_to
         limbs = f"{first} limbs" if first == last else f"{first} to {last} limbs"
-        source = f"{line.timings} timings of {where}, {limbs}; the line is off by {line.worst:.1%} at most"
+        source = f"{line.timings} timings of {where}, {limbs}; the line is off by {line.worst_error:.1%} at most"
         return Figure(value=shown, text=f"{shown!r} {unit}", source=source, kind=Evidence.MEASURED)
 
     kernels = {
         line.kernel: KernelRate(
-            rate=measured(line.rate, f"{KERNELS[line.kernel]}/s", line),
+            rate=measured(line.rate_per_s, f"{line.measure}/s", line),
             start=measured(line.start_s, "s", line) if line.start_s > 0 else None,
         )
         for line in lines
@@ -311,16 +316,4 @@ def kernel_machine(
 
 def line_rows(lines: Sequence[Line]) -> Rows:
     """The lines as flat rows in base units."""
-    return [
-        {
-            "kernel": line.kernel,
-            "timings": line.timings,
-            "limbs_from": line.limbs[0],
-            "limbs_to": line.limbs[1],
-            "rate_per_s": line.rate,
-            "measure": KERNELS[line.kernel],
-            "start_s": line.start_s,
-            "worst_error": line.worst,
-        }
-        for line in lines
-    ]
+    return [asdict(line) for line in lines]
