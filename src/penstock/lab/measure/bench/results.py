@@ -7,6 +7,7 @@ import json
 import math
 import statistics
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
@@ -102,6 +103,22 @@ def load_results(path: str | Path) -> pa.Table:
     if path.name == FILE:
         check_written(path)
     return _read(path)
+
+
+def finished_runs(root: Path) -> list[RunFolder]:
+    """The finished run folders below `root` that hold benchmark results, the newest first."""
+    runs = []
+    for path in root.iterdir() if root.is_dir() else ():
+        with suppress(PenstockError):  # of another version, damaged, or no run folder
+            run = RunFolder.open(path)
+            if run.complete and (path / FILE).is_file():
+                runs.append(run)
+    return sorted(runs, key=begun, reverse=True)
+
+
+def begun(run: RunFolder) -> tuple[str, str]:
+    """What puts runs in order."""
+    return str(run.record.get("started", "")), run.path.name
 
 
 def read_part(path: Path, run: str | None) -> pa.Table:

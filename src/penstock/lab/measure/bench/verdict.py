@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Sized
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from penstock.base.types import Row
 from penstock.errors import PenstockError, cut
 from penstock.lab.measure.bench.compare import Comparison, compare
 from penstock.lab.measure.bench.history import History
-from penstock.lab.measure.bench.results import FILE, load_results, summary_rows
+from penstock.lab.measure.bench.results import begun, finished_runs, load_results, summary_rows
 
 UNTESTED = "one run only"
 """Verdict of a point without a test."""
@@ -78,24 +79,13 @@ def previous_run(path: Path) -> Path | None:
     `None`: there is none.
     """
     mine, points = RunFolder.open(path), set(load_results(path)["point"].to_pylist())
-    newest: tuple[tuple[str, str], Path] | None = None
-    for other in path.parent.iterdir():
-        if other.resolve() == path.resolve() or not (other / FILE).is_file() or not (other / "run.json").is_file():
+    for run in finished_runs(path.parent):
+        if run.path.resolve() == path.resolve() or _of(run) != _of(mine) or begun(run) > begun(mine):
             continue
-        try:
-            run = RunFolder.open(other)
-            at = _begun(run)
-            if not run.complete or _of(run) != _of(mine) or at > _begun(mine) or (newest and at < newest[0]):
-                continue
-            if points & set(load_results(other)["point"].to_pylist()):
-                newest = at, other
-        except PenstockError:  # of another version, or damaged: no basis for a comparison
-            continue
-    return None if newest is None else newest[1]
-
-
-def _begun(run: RunFolder) -> tuple[str, str]:
-    return str(run.record.get("started", "")), run.path.name
+        with suppress(PenstockError):  # damaged: no basis for a comparison
+            if points & set(load_results(run.path)["point"].to_pylist()):
+                return run.path
+    return None
 
 
 def _of(run: RunFolder) -> tuple[str | None, str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Collection, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from penstock.base.types import Row, RowView
 from penstock.errors import CapabilityMissing, ParamsError, PenstockError, check_known
 from penstock.lab.fit.measurements import CONDITIONS, OPENFHE, Measurement, primitive_shape, quiet_seconds
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
-from penstock.lab.measure.bench.results import BENCH_SCHEMA, FILE, IDENTITY, load_results, stored_parameters
+from penstock.lab.measure.bench.results import BENCH_SCHEMA, IDENTITY, finished_runs, load_results, stored_parameters
 from penstock.lab.measure.bench.spec import CONDITIONS as MEASURED
 from penstock.lab.measure.bench.spec import GROUPS, named
 from penstock.lab.prediction.importers.rows import ImportLog, Origin, energy_joules, positive_seconds, spread, whole
@@ -133,21 +134,10 @@ def newest_results(root: Path = Path("runs"), *, groups: Sequence[str] = ("primi
 
     Raises: CapabilityMissing: there is none; the message has the command that makes one.
     """
-    candidates: list[tuple[str, Path]] = []
-    for path in root.iterdir() if root.is_dir() else ():
-        try:
-            run = RunFolder.open(path)
-        except PenstockError:
-            continue
-        if run.complete and run.config.get("verb") == "bench" and (path / FILE).is_file():
-            candidates.append((str(run.record.get("started", "")), path))
-    for _, path in sorted(candidates, reverse=True):
-        try:
-            measured = set(load_results(path)["group"].to_pylist())
-        except PenstockError:
-            continue
-        if measured.issuperset(groups):
-            return path
+    for run in finished_runs(root):
+        with suppress(PenstockError):
+            if run.config.get("verb") == "bench" and set(groups) <= {*load_results(run.path)["group"].to_pylist()}:
+                return run.path
     raise CapabilityMissing(
         f"{root}/ holds no finished benchmark results with {' and '.join(groups)}: make some with "
         f"'penstock predict fit --measure' (ten minutes) or 'penstock bench run --suite {SUITE}' (about half an hour), "
