@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -44,11 +44,9 @@ def _several(value: object) -> object:
 
 
 def _duration(value: object) -> float:
-    return parse_seconds(value, "time") if isinstance(value, str) else _refused(value, "a time with a unit: '500 ms'")
-
-
-def _refused(value: object, wanted: str) -> NoReturn:
-    raise ValueError(f"{value!r} is not {wanted}")
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a time with a unit: '500 ms'")
+    return parse_seconds(value, "time")
 
 
 Seconds = Annotated[float, BeforeValidator(_duration)]
@@ -80,15 +78,15 @@ class PrimitivesSpec(_SuiteTable):
     exclude: tuple[str, ...] = ()
     params: Words | None = None
     """Named sets or TOML files; then no axis of parameters may be given."""
-    ring_dim: Numbers | None = None
+    ring_dim: Numbers | None = ("2^13",)
     """Ring dimensions; "smallest" is the smallest at which the security level holds."""
-    depth: Numbers | None = None
+    depth: Numbers | None = (10,)
     dnum: Numbers | None = None
-    security: Numbers | None = None
-    scale_bits: Numbers | None = None
+    security: Numbers | None = ("none",)
+    scale_bits: Numbers | None = (50,)
     first_mod_bits: Numbers | None = None
     slots: Numbers | None = None
-    scaling: Words | None = None
+    scaling: Words | None = ("fixed-manual",)
     secret: Words | None = None
     limbs: Numbers = ("fresh",)
     """Limbs left: numbers, "fresh", "last" (2) or "all"."""
@@ -293,13 +291,6 @@ MAX_COMBINATIONS = 100_000
 _AXES = (
     "ring_dim", "depth", "dnum", "security", "scale_bits", "first_mod_bits", "slots", "scaling", "secret",
 )  # fmt: skip
-_DEFAULTS: dict[str, tuple[int | str, ...]] = {
-    "ring_dim": ("2^13",),
-    "depth": (10,),
-    "security": ("none",),
-    "scale_bits": (50,),
-    "scaling": ("fixed-manual",),
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -363,9 +354,7 @@ class _Gathered:
                     )
 
     def _sets(self, table: PrimitivesSpec) -> list[CkksParameters]:
-        given: dict[str, tuple[int | str, ...]] = {
-            name: getattr(table, name) for name in _AXES if getattr(table, name) is not None
-        }
+        given = [name for name in _AXES if name in table.model_fields_set]
         if table.params is not None:
             if given:
                 raise UsageError(
@@ -378,8 +367,9 @@ class _Gathered:
                         f"set '{params.name}' is for accelerators: it cannot be measured here; take another"
                     )
             return sets
-        axes: dict[str, tuple[int | str, ...]] = {name: given.get(name, _DEFAULTS.get(name, ())) for name in _AXES}
-        axes = {name: values for name, values in axes.items() if values}
+        axes: dict[str, tuple[int | str, ...]] = {
+            name: getattr(table, name) for name in _AXES if getattr(table, name) is not None
+        }
         combinations = math.prod(len(values) for values in axes.values())
         if combinations > MAX_COMBINATIONS:
             raise UsageError(
