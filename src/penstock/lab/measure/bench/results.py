@@ -33,6 +33,8 @@ SCHEMA_VERSION = 3
 """2: the whole parameter set, energy and start of each run. 3: the reading. Files of 1 and 2 are
 read as OpenFHE's; in files of 1 the columns of 2 are null."""
 _VERSION_KEY = b"penstock_bench_schema"
+COLUMNS: dict[str, Row] = toml.packaged("penstock.lab.measure.bench", "columns.toml")
+"""The columns of results, and what they are."""
 
 
 def _column(name: str, row: Row) -> pa.Field:
@@ -41,15 +43,11 @@ def _column(name: str, row: Row) -> pa.Field:
 
 
 BENCH_SCHEMA = pa.schema(
-    [_column(name, row) for name, row in toml.packaged("penstock.lab.measure.bench", "columns.toml").items()],
-    metadata={_VERSION_KEY: str(SCHEMA_VERSION)},
+    [_column(name, row) for name, row in COLUMNS.items()], metadata={_VERSION_KEY: str(SCHEMA_VERSION)}
 )
-"""One run a row; `columns.toml` says what the columns mean. A dimension that does not apply is null."""
+"""One run a row. A dimension that does not apply is null."""
 
-IDENTITY = (
-    "group", "item", "size", "ring_dim", "slots", "num_q", "num_p", "dnum", "scale_bits", "scaling", "secret",
-    "security_asked", "limbs", "degree", "threads", "across", "condition", "reading",
-)  # fmt: skip
+IDENTITY = tuple(name for name, row in COLUMNS.items() if "identity" in row)
 """Columns that two rows must share to be measurements of the same thing: neither names nor how long it was repeated.
 `identity` has the whole parameter set besides."""
 

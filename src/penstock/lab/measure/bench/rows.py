@@ -9,26 +9,22 @@ from typing import TypeVar
 from penstock.base.types import Row, Rows
 from penstock.lab.measure.bench import timing
 from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.measure.bench.results import COLUMNS
 from penstock.lab.measure.bench.spec import BenchPoint
 from penstock.lab.measure.events import EventRow, Unavailable
 
 Done = TypeVar("Done")
-_OF_POINT = ("group", "item", "size", "limbs", "degree", "threads", "across", "condition", "reading")
-_OF_SET = (
-    "ring_dim", "slots", "depth", "num_q", "num_p", "dnum", "scale_bits", "secret", "security_asked", "security_bits",
-    "first_mod_bits", "q_bits", "p_bits", "digit_limbs",
-)  # fmt: skip
 
 
 def dimensions(suite: str, point: BenchPoint) -> Row:
     """The identity of a point: the columns that its rows of `BENCH_SCHEMA` share."""
     params = point.params
+    of = {"point": point, "set": params}
     return {
         "point": point.key,
         "suite": suite,
-        **{name: getattr(point, name) for name in _OF_POINT},
+        **{name: getattr(of[row["of"]], name) for name, row in COLUMNS.items() if "of" in row},
         "params": params.name,
-        **{name: getattr(params, name) for name in _OF_SET},
         "scaling": str(params.scaling),
         "parameters": json.dumps(params.to_dict()),
         "provenance": "measured",
