@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -117,8 +118,7 @@ def serve(channel: ParentChannel, job: Row) -> None:
                     pipe.close()
             answer: Row = {
                 "wall_s": region.wall_s, "program_s": done.wall_s, "setup_s": sum(done.setup_s.values()),
-                "intervals": region.intervals, "cpu_s": region.used.cpu_s, "minor_faults": region.used.minor_faults,
-                "major_faults": region.used.major_faults, "context_switches": region.used.context_switches,
+                "intervals": region.intervals, **asdict(region.used),
                 "energy_j": energy.joules if energy else None,
                 "num_operations": len(done.trace.view().server_operations()),
                 "failed_controls": [i for i, pipe in enumerate(pipes) if pipe.failed],
@@ -127,12 +127,7 @@ def serve(channel: ParentChannel, job: Row) -> None:
                 answer["spans"] = _spans(done.trace, made[0].origin)
             if clear is not None:
                 check = module.check(clear, done.result, data, module.SIZES[size_name])
-                answer |= {
-                    "passed": check.passed,
-                    "max_abs_error": check.max_abs_error,
-                    "tolerance": check.tolerance,
-                    "rules": list(check.rules),
-                }
+                answer |= {name: getattr(check, name) for name in ("passed", "max_abs_error", "tolerance", "rules")}
             channel.say(answer)
 
 

@@ -117,11 +117,7 @@ class Runner:
         self.outcome.resumed = len(self.plan.points) - len(todo)
         if todo:
             self.noise_before()
-        if todo and self.plan.order == IN_TURNS:
-            self._in_turns(todo)
-        elif todo:
-            self._in_blocks(todo)
-        if todo:
+            (self._in_turns if self.plan.order == IN_TURNS else self._in_blocks)(todo)
             self.noise_after()
         return self._finish()
 
@@ -252,9 +248,7 @@ class Runner:
             "peak_rss_bytes": peak,
             "noise_spread": around.spread,
             "calibration_s": around.median_s,
-            "max_abs_error": worst.max_abs_error,
-            "tolerance": worst.tolerance,
-            "passed": worst.passed,
+            **{name: getattr(worst, name) for name in ("max_abs_error", "tolerance", "passed")},
         }
         about = {"rules": list(worst.rules), "num_operations": len(done.trace.view().server_operations())}
         rows = [common | timed(number, run) for number, run in zip(numbers, runs, strict=True)]
