@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.base.arrays import Floats
+from penstock.base.system import toml
 from penstock.lab.fit.cpu import NOMINAL_COST, UNDIVIDED, UNITS
 from penstock.lab.measure.bench.estimate import CALL_S, PARALLEL_GAIN, SECONDS_PER_MULTIPLICATION
-from penstock.scheme.machines.calibration import ELEMENT_WISE, KEY_SWITCHING, operation_class
-from penstock.scheme.machines.client import DECRYPT, ENCODE, ENCRYPT, TERMS
-from penstock.scheme.machines.record_cost import EXPANDED, VALUES
+from penstock.scheme.machines.calibration import operation_class
+from penstock.scheme.machines.client import TERMS
 from penstock.scheme.params.ckks import CkksParameters
 
 
@@ -33,19 +33,10 @@ class CostPrior(NamedTuple):
 
 SHARED_SHARE = 2 / (1 + PARALLEL_GAIN) - 1
 """Cost of an element in another thread at the same time, relative to one thread's."""
-_CLIENT: dict[str, dict[str, float]] = {
-    ENCODE: {"slots": 8e-9, "coefficients": 40e-9, "residues": 4e-9, "residues_shared": 2e-9},
-    ENCRYPT: {"sampling": 90e-9, "residues": 8e-9, "residues_shared": 6e-9},
-    DECRYPT: {
-        "slots": 6e-9, "coefficients": 40e-9, "integers": 200e-9, "integers_shared": 100e-9, "summands": 60e-9,
-        "summands_shared": 30e-9,
-    },
-}  # fmt: skip
-"""Seconds of one of each term of the client's tasks: OpenFHE 1.6.1, one x86-64 core.
-
-Set by hand, as all deviations here: they order what is measured first, and no prediction keeps them once it is.
-"""
-_RECORDING = {ELEMENT_WISE: 50e-6, KEY_SWITCHING: 150e-6, EXPANDED: 5e-6, VALUES: 50e-9}
+_WRITTEN = toml.packaged("penstock.lab.prediction.experiments", "prior.toml")
+_CLIENT: dict[str, dict[str, float]] = _WRITTEN["client"]
+"""Seconds of one of each term of the client's tasks."""
+_RECORDING: dict[str, float] = _WRITTEN["recording"]
 """The same of the record of a program's calls."""
 
 COSTS: tuple[CostPrior, ...] = (

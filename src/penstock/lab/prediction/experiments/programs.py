@@ -6,22 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from penstock.base.system import toml
 from penstock.program.evaluator.tally import Tally
 from penstock.program.running.counting import count_workload
 
-PROGRAMS: tuple[tuple[str, str], ...] = (
-    ("inner-product", "ci"), ("inner-product", "demo"), ("matrix-multiplication", "ci"),
-    ("matrix-multiplication", "demo"), ("logistic-function", "ci"), ("logistic-function", "full"),
-    ("sign-evaluation", "ci"), ("sign-evaluation", "full"), ("chi-square", "ci"), ("chi-square", "full"),
-    ("cnn", "ci"), ("cnn", "full"), ("logistic-regression", "ci"), ("logistic-regression", "demo"),
-    ("filter-aggregate", "ci"), ("filter-aggregate", "full"), ("hdc-classify", "ci"), ("hdc-classify", "full"),
-    ("ssc", "full"), ("resnet20", "ci"),
-)  # fmt: skip
+_WRITTEN = toml.packaged("penstock.lab.prediction.experiments", "programs.toml")
+PROGRAMS: list[tuple[str, str]] = [(name, size) for name, size in _WRITTEN["foreseen"]]
 """Workloads and sizes on OpenFHE's sets: small and large rings, short and long chains."""
-CHECKED: tuple[tuple[str, str], ...] = (
-    ("matrix-multiplication", "ci"), ("chi-square", "ci"), ("logistic-function", "ci"), ("inner-product", "ci"),
-    ("cnn", "ci"), ("sign-evaluation", "ci"), ("logistic-regression", "ci"),
-)  # fmt: skip
+CHECKED: list[tuple[str, str]] = [(name, size) for name, size in _WRITTEN["checked"]]
 """Programs that are run at the end, the first ones that there is time for."""
 
 
