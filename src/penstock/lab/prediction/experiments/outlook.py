@@ -168,7 +168,7 @@ class Outlook:
         """Every visit to come, and the error after it, until the budget or the target ends them."""
         situation, costs, left = self._situation(), self._costs(), budget_s
         steps: list[Step] = []
-        opened = np.asarray([self._opened_cost(at) for at in self.candidates.sets])
+        opened = np.asarray([self._set_cost(at, opened=True) for at in self.candidates.sets])
         timed = set(self._timed)
         while not steps or steps[-1].expected.mean > target:
             if self._timings is None and not steps:
@@ -239,17 +239,12 @@ class Outlook:
             for point, seconds in zip(self.candidates.points, call.tolist(), strict=True)
         ]
         sets = [self._set_cost(at) for at in self.candidates.sets]
-        return Costs(points=self.slowness * np.asarray(points), sets=self.slowness * np.asarray(sets))
+        return Costs(points=self.slowness * np.asarray(points), sets=np.asarray(sets))
 
-    def _set_cost(self, at: Sequence[int]) -> float:
+    def _set_cost(self, at: Sequence[int], *, opened: bool = False) -> float:
         params = self.candidates.points[at[0]].params
-        return self._cost_of(params, params in self._opened or self._stored(params))
-
-    def _opened_cost(self, at: Sequence[int]) -> float:
-        return self.slowness * self._cost_of(self.candidates.points[at[0]].params, True)
-
-    def _cost_of(self, params: CkksParameters, stored: bool) -> float:
-        return set_seconds(params, stored, self._key_switch_s(params))
+        stored = opened or params in self._opened or self._stored(params)
+        return self.slowness * set_seconds(params, stored, self._key_switch_s(params))
 
     def _key_switch_s(self, params: CkksParameters) -> float:
         costs = SECONDS * np.exp(SCALE_SD * self.known.mean[0] + COST_SD * self.known.mean[1 : 1 + len(COSTS)])
