@@ -21,6 +21,10 @@ class Primitive:
     """Its kind in traces; `None` where traces have none (encode, key load)."""
     call: str
     """Its name in OpenFHE."""
+    operands: tuple[str, ...] = ("a",)
+    """Of the evaluator's call, in the words of `penstock.lab.measure.bench.primitives`."""
+    library: tuple[str, ...] = ()
+    """Of the library's call, where they are others."""
     lowest: int = 1
     """Fewest limbs of its operand."""
     conditions: tuple[str, ...] = WARM_AND_COLD
@@ -78,8 +82,9 @@ def chebyshev_depth(degree: int) -> int:
 
 
 def _listed(name: str, row: Row) -> Primitive:
-    kind, conditions = row.pop("kind", None), tuple(row.pop("conditions", WARM_AND_COLD))
-    return Primitive(name=name, kind=kind and OpKind(kind), conditions=conditions, **row)
+    kind = row.pop("kind", None)
+    lists = {key: tuple(value) for key, value in row.items() if isinstance(value, list)}
+    return Primitive(name=name, kind=kind and OpKind(kind), **(row | lists))
 
 
 _WRITTEN = toml.packaged("penstock.lab.measure.bench", "primitives.toml")

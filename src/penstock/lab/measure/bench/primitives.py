@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -120,119 +120,92 @@ def prepare(point: BenchPoint, stored: BenchSet, inputs: tuple[str, str] = INPUT
     )
 
 
+CLEAR: dict[str, Callable[[Values, Values], Values]] = {
+    **dict.fromkeys(("add", "add_plain"), lambda a, b: a + b),
+    **dict.fromkeys(("mult", "mult_plain", "mult_no_relin", "relinearize", "rescale"), lambda a, b: a * b),
+    **dict.fromkeys(("rotate", "rotate_hoisted"), lambda a, _: np.roll(a, -ROTATION_STEP)),
+    "sub": lambda a, b: a - b,
+    "sub_scalar": lambda a, _: a - SCALAR,
+    "mult_scalar": lambda a, _: a * SCALAR,
+    "square": lambda a, _: a * a,
+}
+"""Primitive -> the clear result of its operands; any other whose result is a ciphertext leaves its operand as it is."""
+
+
 def _expected(item: str, point: BenchPoint, a: Values, b: Values) -> Values | None:
     """(slots,) the clear result; `None` of a result without a ciphertext."""
-    match item:
-        case "add" | "add_plain":
-            return a + b
-        case "sub":
-            return a - b
-        case "sub_scalar":
-            return a - SCALAR
-        case "mult_scalar":
-            return a * SCALAR
-        case "square":
-            return a * a
-        case "mult" | "mult_plain" | "mult_no_relin" | "relinearize" | "rescale":
-            return a * b
-        case "rotate" | "rotate_hoisted":
-            return np.roll(a, -ROTATION_STEP)
-        case "chebyshev_series" | "chebyshev_function":
-            # The series itself is evaluated in the clear; its fit to the function is not checked.
-            coefficients = np.asarray(chebyshev_coefficients(logistic, *RANGE, point.degree or 1))
-            coefficients[0] /= 2
-            return np.polynomial.chebyshev.chebval(a / RANGE[1], coefficients)
-        case "decompose" | "key_load":
-            return None
-    return a
+    if item in ("decompose", "key_load"):
+        return None
+    if PRIMITIVES[item].uses_degree:
+        # The series itself is evaluated in the clear; its fit to the function is not checked.
+        coefficients = np.asarray(chebyshev_coefficients(logistic, *RANGE, point.degree or 1))
+        coefficients[0] /= 2
+        return np.polynomial.chebyshev.chebval(a / RANGE[1], coefficients)
+    return CLEAR[item](a, b) if item in CLEAR else a
 
 
 def _library_call(
     point: BenchPoint, stored: StoredSet, inputs: tuple[str, str], path: Path | None
 ) -> Callable[[], object]:
     """OpenFHE's own call."""
-    params, cc, item = point.params, stored.context, point.item
+    params, cc, primitive = point.params, stored.context, PRIMITIVES[point.item]
     limbs = point.limbs or params.num_q
     if path is not None:
         load = partial(stored.load_rotation_key, path)
-        if item == "key_load":
+        if point.item == "key_load":
             return load
         a, index = stored.ciphertext(inputs[0], limbs), cc.FindAutomorphismIndex(ROTATION_STEP)
         return lambda: cc.EvalAutomorphism(a, index, load())
-    if item == "bootstrap":
+    if point.item == "bootstrap":
         stored.bootstrapping()
-    arguments = _arguments(
+    known = _operands(
         point,
-        item,
         partial(stored.ciphertext, limbs=limbs),
         inputs,
         lambda: stored.encode(stored.values(inputs[1]), limbs),
         (cc.EvalMultNoRelin, cc.EvalMult, cc.EvalFastRotationPrecompute),
-    )
-    if item == "encrypt":
-        arguments = stored.public_key, stored.encode(stored.values(inputs[0]), limbs)
-    elif item == "decrypt":
-        arguments = *arguments, stored.secret_key
-    elif item == "rotate_hoisted":
-        a, digits, step = arguments
-        arguments = a, step, 2 * params.ring_dim, digits
-    elif item == "chebyshev_function":
-        a, function, *rest = arguments
-        arguments = function, a, *rest
-    return partial(getattr(cc, PRIMITIVES[item].call.partition(" ")[0]), *arguments)
+    ) | {
+        "encoded": lambda: stored.encode(stored.values(inputs[0]), limbs), "2N": lambda: 2 * params.ring_dim,
+        "public key": lambda: stored.public_key, "secret key": lambda: stored.secret_key,
+    }  # fmt: skip
+    operands = [known[word]() for word in primitive.library or primitive.operands]
+    return partial(getattr(cc, primitive.call.partition(" ")[0]), *operands)
 
 
 def _evaluator_call(
     item: str, point: BenchPoint, stored: BenchSet, ev: Any, inputs: tuple[str, str]
 ) -> Callable[[], object]:
     """The evaluator's call."""
-    if item == "encrypt":
-        return partial(ev.encrypt, stored.values(inputs[0]))
     limbs = point.limbs or point.params.num_q
-    arguments = _arguments(
+    known = _operands(
         point,
-        item,
         lambda name: stored.cipher(ev, name, limbs),
         inputs,
         lambda: ev.encode(stored.values(inputs[1])),
         (ev.mult_no_relin, ev.mult, ev.decompose),
-    )
-    return partial(getattr(ev, item.removesuffix("_plain").removesuffix("_scalar")), *arguments)
+    ) | {"values": lambda: stored.values(inputs[0])}
+    operands = [known[word]() for word in PRIMITIVES[item].operands]
+    return partial(getattr(ev, item.removesuffix("_plain").removesuffix("_scalar")), *operands)
 
 
-def _arguments(
+def _operands(
     point: BenchPoint,
-    item: str,
     cipher: Callable[[str], object],
     inputs: tuple[str, str],
     plain: Callable[[], object],
     before: tuple[Callable[..., object], Callable[..., object], Callable[..., object]],
-) -> tuple[object, ...]:
-    """The operands of a call.
+) -> dict[str, Callable[[], object]]:
+    """What makes the operands of calls, by the words of the primitives.
 
     Args:   cipher: the ciphertext of a name; plain: makes the second operand as a plaintext; before: a product without
             relinearization, a product and a decomposition, which make operands of some calls.
     """
-    if item == "encrypt":
-        return ()
-    a = cipher(inputs[0])
-    match item:
-        case "add" | "sub" | "mult" | "mult_no_relin":
-            return a, cipher(inputs[1])
-        case "add_plain" | "mult_plain":
-            return a, plain()
-        case "sub_scalar" | "mult_scalar":
-            return a, SCALAR
-        case "relinearize":
-            return (before[0](a, cipher(inputs[1])),)
-        case "rescale":
-            return (before[1](a, plain()),)
-        case "rotate":
-            return a, ROTATION_STEP
-        case "rotate_hoisted":
-            return a, before[2](a), ROTATION_STEP
-        case "chebyshev_series":
-            return a, chebyshev_coefficients(logistic, *RANGE, point.degree or 1), *RANGE
-        case "chebyshev_function":
-            return a, logistic, *RANGE, point.degree or 1
-    return (a,)  # square, decrypt, decompose, bootstrap
+    a, b = (cache(partial(cipher, name)) for name in inputs)
+    degree = point.degree or 1
+    return {
+        "a": a, "b": b, "plain": plain, "scalar": lambda: SCALAR, "step": lambda: ROTATION_STEP,
+        "product": lambda: before[0](a(), b()), "scaled": lambda: before[1](a(), plain()),
+        "digits": lambda: before[2](a()), "logistic": lambda: logistic, "degree": lambda: degree,
+        "coefficients": lambda: chebyshev_coefficients(logistic, *RANGE, degree),
+        "low": lambda: RANGE[0], "high": lambda: RANGE[1],
+    }  # fmt: skip
