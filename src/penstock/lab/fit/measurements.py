@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,20 @@ QUIET_SHARE = 0.05
 """Share of a primitive's calls that are faster than its quiet time."""
 ENOUGH_CALLS = 20
 """Calls from which one is faster than the quiet time."""
+
+
+class Configuration(NamedTuple):
+    """What CryptOracle's sweeps vary: one cost of each primitive belongs to each."""
+
+    ring_dim: int
+    num_q: int
+    """Limbs of the chain."""
+    dnum: int
+    threads: int
+
+    def distance(self, other: Configuration) -> float:
+        """Doublings between the two, summed over the four numbers."""
+        return sum(abs(math.log2(a / b)) for a, b in zip(self, other, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +120,9 @@ class Measurement:
             refuse("the energy", f"{self.joules} J", "it is not negative: leave it empty where it was not measured")
 
     @property
-    def configuration(self) -> tuple[int, int, int, int]:
-        """(ring_dim, limbs of the chain, digits, threads): the common key of the measurements of one set-up."""
-        return self.params.ring_dim, self.params.num_q, self.params.dnum, self.threads
+    def configuration(self) -> Configuration:
+        """The common key of the measurements of one set-up."""
+        return Configuration(self.params.ring_dim, self.params.num_q, self.params.dnum, self.threads)
 
     def as_whole(self) -> Measurement:
         """The same program with the time of its whole run.

@@ -16,14 +16,14 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from penstock.base.arrays import Floats
 from penstock.base.system import toml
 from penstock.errors import MachineError
-from penstock.lab.fit.measurements import WARM, Measurement
+from penstock.lab.fit.measurements import WARM, Configuration, Measurement
 from penstock.lab.prediction.models import (
     NORMAL_90,
     UNKNOWN_CLIENT,
@@ -70,24 +70,6 @@ def stand_in(kind: str, known: Iterable[str]) -> str:
 # Additive.
 
 
-class Configuration(NamedTuple):
-    """What CryptOracle's sweeps vary: one cost of each primitive belongs to each."""
-
-    ring_dim: int
-    num_q: int
-    dnum: int
-    threads: int
-
-    @classmethod
-    def of(cls, params: CkksParameters, threads: int) -> Configuration:
-        """Of a set at a number of threads."""
-        return cls(params.ring_dim, params.num_q, params.dnum, threads)
-
-    def distance(self, other: Configuration) -> float:
-        """Doublings between the two, summed over the four numbers."""
-        return sum(abs(math.log2(a / b)) for a, b in zip(self, other, strict=True))
-
-
 @dataclass(slots=True)
 class Additive:
     """Counts times the cost of each fresh primitive. It states no interval."""
@@ -109,7 +91,7 @@ class Additive:
 
     def predict(self, measurement: Measurement) -> Estimate:
         _refuse_whole(measurement)
-        where = Configuration.of(measurement.params, measurement.threads)
+        where = measurement.configuration
         if measurement.shape is not None:
             return Estimate(self.cost(measurement.shape.kind, where))
         return Estimate(math.fsum(n * self.cost(kind, where) for kind, n in self._counts(measurement, where).items()))
@@ -138,7 +120,7 @@ def _additive(measurements: Sequence[Measurement], *, whole: bool) -> Additive:
         kind = COMPOSITES.get(m.item) if m.shape is None else m.shape.kind
         if kind is None or m.group != "primitives" or m.condition != WARM:
             continue
-        key, limbs = (kind, Configuration.of(m.params, m.threads)), m.shape.limbs_in if m.shape else 0
+        key, limbs = (kind, m.configuration), m.shape.limbs_in if m.shape else 0
         if key not in best or limbs > best[key][0]:
             best[key] = (limbs, m.seconds)
     if not best:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from penstock.lab.fit.measurements import Measurement
 from penstock.lab.measure.grouping import grouped
 from penstock.lab.prediction.models import calibration, composites, predictable, primitives, programs
-from penstock.lab.prediction.validation.baselines import Configuration
 
 ALL = "all"
 INTERIOR, EDGE, COMBINATION = "interior", "edge", "combination"
@@ -110,8 +109,8 @@ def unseen_application_wall(given: Given) -> Cut:
 def paper(given: Given) -> Cut:
     """CryptOracle's own: applications at configurations where the primitives were timed too, no timing of theirs."""
     known = [m for m in given.measurements if m.group == "primitives"]  # its composites are primitives to the paper
-    timed = {Configuration.of(m.params, m.threads) for m in primitives(known)}
-    ran = [m for m in programs(given.measurements) if Configuration.of(m.params, m.threads) in timed]
+    timed = {m.configuration for m in primitives(known)}
+    ran = [m for m in programs(given.measurements) if m.configuration in timed]
     if not ran:
         return Cut(warnings=[_needs("an application at a configuration whose primitives were timed too", "none")])
     return Cut([Fold(held_out="every application", train=tuple(known), test=tuple(ran))])
@@ -123,7 +122,7 @@ def unseen_machine(given: Given) -> Cut:
         return Cut(warnings=["it needs another machine's results: name them with --other"])
     here = [m for m in given.measurements if predictable(m)]
     anchored = (m for m in primitives(here) if m.item in ANCHORS)
-    at = grouped(anchored, lambda m: Configuration.of(m.params, m.threads))
+    at = grouped(anchored, lambda m: m.configuration)
     if not at:
         return Cut(warnings=[_needs(f"one of the primitives {', '.join(ANCHORS)}, to rescale by", "none")])
     # The cheapest complete configuration: a user's first measurement.
