@@ -94,16 +94,14 @@ def where_of(row: RowView) -> str:
     ...           "across": 1, "condition": "warm", "reading": "openfhe"})
     'N = 2^13, depth 6, dnum 3, 7 limbs, 2 threads'
     """
-    parts = [set_of(row)]
-    if row["limbs"] is not None:
-        parts.append(f"{row['limbs']} limbs")
-    parts.append(f"{row['threads']} thread{'s' if row['threads'] > 1 else ''}")
-    if row["across"] > 1:
-        parts.append(f"{row['across']} operations at a time")
-    if row["condition"] != "warm":
-        parts.append(row["condition"])
-    if row["reading"] != OPENFHE:
-        parts.append(row["reading"])
+    parts = (
+        set_of(row),
+        None if row["limbs"] is None else f"{row['limbs']} limbs",
+        f"{row['threads']} thread{'s' if row['threads'] > 1 else ''}",
+        f"{row['across']} operations at a time" if row["across"] > 1 else None,
+        row["condition"] if row["condition"] != "warm" else None,
+        row["reading"] if row["reading"] != OPENFHE else None,
+    )
     return ", ".join(part for part in parts if part)
 
 

@@ -157,20 +157,17 @@ class BenchPoint:
 
     def label(self) -> str:
         """For people: what distinguishes it, shortest first."""
-        parts = [self.item]
-        if self.size is not None:
-            parts.append(self.size)
-        parts.append(self.params.name)
-        if self.limbs is not None:
-            parts.append(f"{self.limbs} limbs")
-        parts.append(f"{self.threads} thread{'s' if self.threads > 1 else ''}")
-        if self.across > 1:
-            parts.append(f"x {self.across} operations")
-        if self.condition != "warm":
-            parts.append(self.condition)
-        if self.reading != OPENFHE:
-            parts.append(self.reading)
-        return ", ".join(parts)
+        parts = (
+            self.item,
+            self.size,
+            self.params.name,
+            None if self.limbs is None else f"{self.limbs} limbs",
+            f"{self.threads} thread{'s' if self.threads > 1 else ''}",
+            f"x {self.across} operations" if self.across > 1 else None,
+            self.condition if self.condition != "warm" else None,
+            self.reading if self.reading != OPENFHE else None,
+        )
+        return ", ".join(part for part in parts if part is not None)
 
 
 @lru_cache(maxsize=4096)
