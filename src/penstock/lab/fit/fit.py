@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import SupportsFloat
 
 import numpy as np
@@ -286,23 +286,19 @@ def _unidentified(timed: Sequence[Measurement], costs: CpuCosts) -> list[str]:
 
 def _stated(known: Uncertainty | None, costs: CpuCosts) -> Row:
     """The report's uncertainty: nothing where it is not known."""
-    errors = known.standard_errors if known else {}
+    if known is None:
+        return {"coefficients": []}
+    stated: Row = {
+        name: {of: rounded(sd) for of, sd in sorted(value.items())} if isinstance(value, dict) else rounded(value)
+        for name, value in asdict(known).items()
+    }
+    errors = stated.pop("standard_errors")
     coefficients = [
-        Coefficient(name=name, value=rounded(value), standard_error=rounded(errors[name]))
+        Coefficient(name=name, value=rounded(value), standard_error=errors[name])
         for name, value in zip(costs.structure.names, costs.coefficients.tolist(), strict=True)
         if name in errors and value > 0
     ]
-    if known is None:
-        return {"coefficients": coefficients}
-    return {
-        "common_sd": rounded(known.common_sd),
-        "kinds": {kind: rounded(sd) for kind, sd in known.kinds.items()},
-        "interval_scale": rounded(known.interval_scale),
-        "scales": {name: rounded(scale) for name, scale in sorted(known.scales.items())},
-        "unknown_kinds": {name: rounded(sd) for name, sd in sorted(known.unknown_kinds.items())},
-        "degrees_of_freedom": known.degrees_of_freedom,
-        "coefficients": coefficients,
-    }
+    return stated | {"degrees_of_freedom": known.degrees_of_freedom, "coefficients": coefficients}
 
 
 # The machine file: rates, threads, cache and residuals from costs in seconds.

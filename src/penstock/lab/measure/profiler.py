@@ -39,10 +39,8 @@ def profile(request: Request, folder: Path, stage: Callable[[str], None] = lambd
     """
     perf = Perf()
     chosen = perf.choose(request.events)
-    job = {
-        "workload": request.workload, "params": request.params, "size": request.size, "seed": request.seed,
-        "data": request.data, "threads": request.threads, "check": True,
-    }  # fmt: skip
+    given = ("workload", "params", "size", "seed", "data", "threads")
+    job = {name: getattr(request, name) for name in given} | {"check": True}
     stage("context, keys and data")
     child = Child(job, folder)
     try:

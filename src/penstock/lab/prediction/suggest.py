@@ -57,14 +57,8 @@ class Suggestions:
 
     def params(self, row: Row, base: CkksParameters) -> CkksParameters:
         """The parameter set of a row."""
-        params = varied(
-            base,
-            ring_dim=row["ring_dim"],
-            depth=row["depth"],
-            dnum=row["dnum"],
-            security=row["security_asked"],
-            scale_bits=row["scale_bits"],
-        )
+        values = {name: row[name] for name in ("ring_dim", "depth", "dnum", "scale_bits")}
+        params = varied(base, **values, security=row["security_asked"])
         return replace(params, key_form=KeyForm(row["key_form"]))
 
 

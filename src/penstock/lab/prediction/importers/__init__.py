@@ -10,6 +10,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from penstock.base.system.files import os_errors
@@ -76,16 +77,7 @@ def load_all(
     for path in paths:
         here: dict[tuple[object, ...], str] = {}
         for timing in load(path, log=log, cpu=cpu, build=build):
-            same = (
-                timing.item,
-                timing.params,
-                timing.shape,
-                timing.size,
-                timing.degree,
-                timing.threads,
-                timing.reading,
-                timing.seconds,
-            )
+            same = _SAME(timing)
             if same in seen:
                 log.refuse(f"{timing.source}: the timing of '{timing.item}' is in {seen[same]} already: duplicated")
                 continue
@@ -98,6 +90,10 @@ def load_all(
             raise UsageError(f"--cpu '{cpu}': {where} is of {origin.cpu}; name that CPU's results, or leave it out")
     _one_cpu(origins)
     return plausible(timings, log)
+
+
+_SAME = attrgetter("item", "params", "shape", "size", "degree", "threads", "reading", "seconds")
+"""What two timings share that are one and the same."""
 
 
 def _one_cpu(origins: Mapping[str, Origin]) -> None:
