@@ -7,19 +7,19 @@ is measured and stored with them, not subtracted.
 from __future__ import annotations
 
 import ctypes
-import gc
 import hashlib
 import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from penstock.base.system.collector import collector_paused
 from penstock.base.system.host import available_cores
 from penstock.base.units import parse_bytes
 from penstock.errors import UsageError
@@ -84,7 +84,7 @@ def measure(
     wanted, total, calls, passed = int(min_time_s * 1e9), 0, 0, 0
     samples: list[float] = []
     started = time.time()
-    with _no_collection(), metered(energy and before is None) as joules:
+    with collector_paused(), metered(energy and before is None) as joules:
         cpu, wall = time.process_time(), clock()
         while True:
             if before is not None:
@@ -169,17 +169,6 @@ def measure_across(calls: Sequence[Callable[[], object]], *, min_time_s: float, 
         started_s=started,
         joules=joules(),
     )
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def overhead_s() -> float:
