@@ -6,7 +6,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from penstock.base.types import Row
 from penstock.base.units import format_seconds
@@ -29,38 +28,26 @@ Seconds = Mapping[str, float]
 """Key of a point -> median seconds of a call."""
 
 
-class Lab(Protocol):
-    """Whatever measures: a reading on this machine, or an imagined machine in tests."""
-
-    def stored(self) -> dict[int, Seconds]:
-        """The visits of an interrupted measurement, by their numbers."""
-
-    def visit(self, points: Sequence[BenchPoint]) -> Seconds:
-        """Measure these points of one parameter set."""
-
-    def program(self, point: BenchPoint) -> Seconds:
-        """Run a program."""
-
-    def clock(self) -> float:
-        """Seconds from any origin."""
-
-
-class Bench:
-    """A reading on this machine."""
+class Lab:
+    """Whatever measures: a reading on this machine."""
 
     def __init__(self, visits: Visits) -> None:
         self._visits = visits
 
     def stored(self) -> dict[int, Seconds]:
+        """The visits of an interrupted measurement, by their numbers."""
         return {number: _medians(rows) for number, rows in self._visits.stored.items()}
 
     def visit(self, points: Sequence[BenchPoint]) -> Seconds:
+        """Measure these points of one parameter set."""
         return _medians(self._visits.visit(points))
 
     def program(self, point: BenchPoint) -> Seconds:
+        """Run a program."""
         return _medians(self._visits.program(point))
 
     def clock(self) -> float:
+        """Seconds from any origin."""
         return time.monotonic()
 
 

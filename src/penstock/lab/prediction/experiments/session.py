@@ -16,7 +16,7 @@ from penstock.lab.measure.bench.store import is_stored
 from penstock.lab.measure.bench.suite import Options
 from penstock.lab.measure.bench.visits import Visits
 from penstock.lab.prediction.experiments.candidates import SUITE, candidates
-from penstock.lab.prediction.experiments.loop import Bench, Goal, MeasurementLoop, Report, Watcher, program_points
+from penstock.lab.prediction.experiments.loop import Goal, Lab, MeasurementLoop, Report, Watcher, program_points
 from penstock.lab.prediction.experiments.outlook import Expected, Outlook
 from penstock.lab.prediction.experiments.programs import programs
 
@@ -76,7 +76,7 @@ class Session:
                 watcher.done(spent_s, expected)
 
             heard = Watcher(planned=watcher.planned, starts=watcher.starts, done=done)
-            report = MeasurementLoop(Bench(visits), outlook, asked, heard, before).run()
+            report = MeasurementLoop(Lab(visits), outlook, asked, heard, before).run()
             run.update(**{SECTION: _section(report.spent_s, report.expected, asked)})
             visits.finish()
         return report
