@@ -21,7 +21,6 @@ from penstock.lab.prediction.counted import Counted
 from penstock.lab.prediction.prediction import priced
 from penstock.program.evaluator.unfolded import RELEASE
 from penstock.program.running.counting import count_unfolded, count_workload
-from penstock.scheme.machines.calibration import operation_class
 from penstock.scheme.machines.schema import Machine
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
@@ -209,8 +208,3 @@ class PenstockModel:
 def fit_penstock(measurements: Sequence[Measurement]) -> Model:
     """The model `penstock`: the kernel algebra with fitted rates. Timings of programs are not used."""
     return PenstockModel(fit_machine(calibration(measurements), name="validated", expand=expanded))
-
-
-def kind_class(shape: Shape) -> str:
-    """`key-switching` for what decomposes digits or reads an evaluation key, else `element-wise`."""
-    return operation_class(shape.kind)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from penstock.base.system.outside import content_of, decoded, json_of
 from penstock.base.types import Row, RowView
 from penstock.errors import UnknownName, UsageError, check_known
 from penstock.lab.fit.measurements import primitive_shape
-from penstock.lab.measure.bench.catalogue import PRIMITIVES
+from penstock.lab.measure.bench.catalogue import PRIMITIVES, chebyshev_depth
 from penstock.lab.prediction.importers import yaml
 from penstock.lab.prediction.importers.calls import COUNTED, CRYPTORACLE_CALLS, OPENFHE_CALLS, OPENFHE_NAMES
 from penstock.lab.prediction.prediction import Prediction, predict
@@ -249,8 +249,7 @@ def _listed(path: Path, data: object) -> Iterable[tuple[str, RowView]]:
 
 def _known_columns_of_row(where: str, row: RowView) -> None:
     for name in row:
-        if name not in COLUMNS:
-            raise UnknownName(f"key of {where}", str(name), COLUMNS)
+        check_known(f"key of {where}", str(name), COLUMNS)
     for name in ("operation", "count"):
         if name not in row:
             raise UsageError(f"{where}: '{name}' is missing; a row has operation, count and, if known, limbs")
@@ -319,8 +318,8 @@ def _shapes(row: OperationCount, params: CkksParameters, places: Sequence[int]) 
         if not count:
             continue
         if TRAITS[row.kind].composite:
-            for shape, inner in _expanded(row, params, limbs):
-                yield shape, inner // row.count * count
+            for shape, inner in _expanded(row, params, limbs).items():
+                yield shape, inner * count
         else:
             shape = primitive_shape(row.kind, params, limbs)
             # Under an automatic rule a product's operand is rescaled inside the call.
@@ -340,20 +339,18 @@ def _dealt(count: int, upto: int, places: int) -> int:
 def _lowest(row: OperationCount, params: CkksParameters) -> int:
     """Fewest limbs at which the operation can run."""
     if row.kind is OpKind.CHEBYSHEV:
-        from penstock.lab.measure.bench.catalogue import chebyshev_depth
-
         return min(params.num_q, chebyshev_depth(row.degree or 1) + 1)
     if row.kind in _PRODUCTS or row.kind in (OpKind.RESCALE, OpKind.RELINEARIZE):
         return min(2, params.num_q)
     return 1
 
 
-def _expanded(row: OperationCount, params: CkksParameters, limbs: int) -> list[tuple[Shape, int]]:
-    """The operations of a composite, times its count."""
+def _expanded(row: OperationCount, params: CkksParameters, limbs: int) -> Mapping[Shape, int]:
+    """The operations of a composite."""
     evaluator = CountingEvaluator(params)
     operand = Cipher(evaluator.builder.ciphertext(limbs), ScaleState.encrypted(params, limbs))
     if row.kind is OpKind.BOOTSTRAP:
         evaluator.bootstrap(operand)
     else:
         evaluator.chebyshev_series(operand, np.linspace(1.0, 0.1, (row.degree or 1) + 1).tolist(), -1.0, 1.0)
-    return [(shape, count * row.count) for shape, count in evaluator.tally("", "").counts.items()]
+    return evaluator.tally("", "").counts

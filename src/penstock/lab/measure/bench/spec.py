@@ -210,8 +210,7 @@ def load_suite(name_or_path: str) -> SuiteSpec:
     Raises: UnknownName: no such suite or key; UsageError: no such file, not TOML, a value that does not fit.
     """
     if not (name_or_path.endswith(".toml") or "/" in name_or_path):
-        if name_or_path not in suite_names():
-            raise UnknownName("suite", name_or_path, suite_names())
+        check_known("suite", name_or_path, suite_names())
         file = resources.files("penstock.lab.measure").joinpath("suites").joinpath(f"{name_or_path}.toml")
         return parse_suite(file.read_text(encoding="utf-8"), name_or_path, f"suite '{name_or_path}'")
     path = Path(name_or_path)
@@ -253,8 +252,7 @@ def plan(
     if only:
         known = {*GROUPS, *PRIMITIVES, *(p.item for p in points)}
         for name in only:
-            if name not in known:
-                raise UnknownName("group or item", name, known)
+            check_known("group or item", name, known)
         points = [p for p in points if p.group in only or p.item in only]
         skipped = [omitted for omitted in skipped if omitted["what"].partition(" ")[0] in only]
     points = [replace(p, reading=reading) for p in points]

@@ -19,11 +19,12 @@ import numpy as np
 from penstock.base.types import Row, Rows
 from penstock.errors import PenstockError
 from penstock.lab.fit.measurements import MEDIAN, Measurement, statistic_of
-from penstock.lab.prediction.models import NORMAL_90, Estimate, Fit, Model, kind_class, served
+from penstock.lab.prediction.models import NORMAL_90, Estimate, Fit, Model, served
 from penstock.lab.prediction.validation.baselines import FREE, fit_paper
 from penstock.lab.prediction.validation.compared import models
 from penstock.lab.prediction.validation.protocols import ALL, COMBINATION, Fold, Given, Protocol
 from penstock.lab.prediction.validation.statistics import AUTO, Cuts, label
+from penstock.scheme.machines.calibration import operation_class
 from penstock.scheme.operations import OpKind
 from penstock.scheme.work.shapes import Shape
 
@@ -54,7 +55,7 @@ class Scored:
         if m.group != "primitives":
             names = [ALL, f"{ALL}/threads={m.threads}", m.item, f"{m.item}/threads={m.threads}"]
         else:
-            names = [ALL, m.item, *([kind_class(m.shape)] if m.shape is not None else [])]
+            names = [ALL, m.item, *([operation_class(m.shape.kind)] if m.shape is not None else [])]
         if self.where == COMBINATION:  # there is no other part to tell it from
             names.append(COMBINATION)
         elif self.where is not None:
@@ -237,7 +238,7 @@ class Rescaled:
         ratios: dict[str, list[float]] = defaultdict(list)
         for m in anchors:
             assert m.shape is not None
-            ratios[kind_class(m.shape)].append(math.log(m.seconds / model.predict(m).seconds))
+            ratios[operation_class(m.shape.kind)].append(math.log(m.seconds / model.predict(m).seconds))
         factors = {name: math.exp(statistics.fmean(logs)) for name, logs in ratios.items()}
         every = [log for logs in ratios.values() for log in logs]
         rest = sum((log - math.log(factors[name])) ** 2 for name, logs in ratios.items() for log in logs)
@@ -267,7 +268,7 @@ class Rescaled:
         return Estimate(estimate.seconds, estimate.seconds * low, estimate.seconds * high)
 
     def _factor(self, shape: Shape) -> float:
-        return self.factors.get(kind_class(shape), self.default)
+        return self.factors.get(operation_class(shape.kind), self.default)
 
 
 def _alone(program: Measurement, shape: Shape) -> Measurement:
