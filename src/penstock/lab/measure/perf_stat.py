@@ -156,19 +156,15 @@ def _row(event: str, lines: list[StatLine], processor: Processor, counted_as: st
             "it happens inside the kernel, which this user may not count (perf_event_paranoid is 2 or more)",
             "sysctl -w kernel.perf_event_paranoid=1 (as root)",
         ).row(event)
-    value: float | int
+    value: float | int = counted[0].value or 0
+    share = min(sum(r.running_share for r in counted), 1.0) if len(counted) > 1 else counted[0].running_share
+    if share <= 0:
+        return why_nothing(event, lines, processor).row(event, unit)
     if len(counted) > 1:
         # perf extrapolates each kind of core to the whole region: take that back before adding.
-        share = min(sum(r.running_share for r in counted), 1.0)
-        if share <= 0:
-            return why_nothing(event, lines, processor).row(event, unit)
         total = sum((r.value or 0) * r.running_share for r in counted)
         value = total / share if share < _FULL_SHARE else total
         value = round(value) if unit == "1" else value
-    else:
-        share, value = counted[0].running_share, counted[0].value or 0
-        if share <= 0:
-            return why_nothing(event, lines, processor).row(event, unit)
     notes = [] if counted_as else [processor.meaning(event)]
     if any(r.user_only for r in counted):
         notes.append("user mode only")

@@ -154,8 +154,7 @@ def plausible(timings: Sequence[Measurement], log: ImportLog) -> list[Measuremen
                 groups[name].append(logs[id(m)])
     middles = {name: statistics.median(of_group) for name, of_group in groups.items() if len(of_group) > ENOUGH}
     kept: list[Measurement] = []
-    long: list[Measurement] = []
-    short: list[Measurement] = []
+    far: dict[str, list[Measurement]] = {"longer": [], "shorter": []}
     for m in timings:
         group = next((name for name in _groups(m) if name in middles), None) if id(m) in logs else None
         if group is not None:
@@ -170,11 +169,11 @@ def plausible(timings: Sequence[Measurement], log: ImportLog) -> list[Measuremen
                 )
                 continue
             if own and times > DOUBTFUL:
-                (short if off < 0 else long).append(m)
+                far["shorter" if off < 0 else "longer"].append(m)
                 if off < 0:
                     continue
         kept.append(m)
-    for doubtful, longer in ((long, "longer"), (short, "shorter")):
+    for longer, doubtful in far.items():
         if doubtful:
             log.warnings.append(
                 f"{len(doubtful)} timing{'s are' if len(doubtful) > 1 else ' is'} more than {DOUBTFUL:.0f} times "
