@@ -100,11 +100,8 @@ def test_the_region_is_on_in_the_server_s_operations_and_off_in_the_client_s() -
     class Log:
         state = False
 
-        def on(self) -> None:
-            self.state = True
-
-        def off(self) -> None:
-            self.state = False
+        def __call__(self, on: bool) -> None:
+            self.state = on
 
     log = Log()
     region = Region([log])

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -48,35 +49,18 @@ class PipeSwitch:
         self.failed = False
         """perf did not answer: the run goes on, and the parent marks what perf counted as unavailable."""
 
-    def on(self) -> None:
-        self._send("enable")
-
-    def off(self) -> None:
-        self._send("disable")
+    def __call__(self, on: bool) -> None:
+        if not self.failed:
+            self.failed = not self._control.send("enable" if on else "disable")
 
     def close(self) -> None:
         self._control.close()
 
-    def _send(self, command: str) -> None:
-        if not self.failed:
-            self.failed = not self._control.send(command)
 
-
-class ParentSwitch:
+def parent_switch(channel: ParentChannel, on: bool) -> None:
     """A switch that only the parent can throw (valgrind's); it answers when it is done."""
-
-    def __init__(self, channel: ParentChannel) -> None:
-        self._channel = channel
-
-    def on(self) -> None:
-        self._ask("on")
-
-    def off(self) -> None:
-        self._ask("off")
-
-    def _ask(self, state: str) -> None:
-        self._channel.say({"switch": state})
-        self._channel.hear()
+    channel.say({"switch": "on" if on else "off"})
+    channel.hear()
 
 
 def serve(channel: ParentChannel, job: Row) -> None:
@@ -100,8 +84,10 @@ def serve(channel: ParentChannel, job: Row) -> None:
             counters = packages() if request["energy"] else None
             energy = EnergyMeter(counters) if isinstance(counters, list) else None
             if request["parent_switch"]:
-                switches.append(ParentSwitch(channel))
-            region = Region([*switches, energy] if energy else switches)
+                switches.append(partial(parent_switch, channel))
+            if energy:
+                switches.append(energy.switch)
+            region = Region(switches)
             try:
                 made: list[RegionEvaluator] = []
 

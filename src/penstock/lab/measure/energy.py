@@ -106,6 +106,10 @@ class EnergyMeter:
             self._thread = None
             self._advance()
 
+    def switch(self, on: bool) -> None:
+        """`on` or `off`."""
+        (self.on if on else self.off)()
+
     @property
     def joules(self) -> float:
         """Energy of all packages so far, in J."""

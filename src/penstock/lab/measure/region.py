@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from penstock.program.evaluator.call import Call, Cipher, Executed
 from penstock.program.evaluator.protocol import Values
 from penstock.program.openfhe.evaluator import OpenFheContext, OpenFheEvaluator
 
-
-class RegionSwitch(Protocol):
-    """Something that counts only while it is on."""
-
-    def on(self) -> None: ...
-
-    def off(self) -> None: ...
+RegionSwitch = Callable[[bool], object]
+"""Turns something on or off that counts only while it is on."""
 
 
 @dataclass(slots=True)
@@ -68,7 +62,7 @@ class Region:
         """The region begins, or goes on."""
         if self._since is None:
             for switch in self._switches:
-                switch.on()
+                switch(True)
             self._used_before = Usage.now()
             self._since = time.monotonic()
 
@@ -80,7 +74,7 @@ class Region:
             self._since = None
             self.intervals += 1
             for switch in reversed(self._switches):
-                switch.off()
+                switch(False)
 
 
 class RegionEvaluator(OpenFheEvaluator):
