@@ -38,6 +38,8 @@ ABSENT: dict[str, dict[str, tuple[str, str]]] = {
 """Why a general name has no event on a vendor's processors, and what to take instead."""
 MEANINGS: dict[str, dict[str, str]] = _WRITTEN["meanings"]
 """What a general name counts on each vendor's processors; the same name may not be compared across vendors."""
+RATIOS: dict[str, tuple[str, str]] = _WRITTEN["ratios"]
+"""What is derived from two counted events: the first over the second."""
 
 GROUP_SIZE = 4
 """Events that count at the same time: the general counters that every x86 core since 2011 leaves free."""
@@ -246,12 +248,7 @@ def derived_rows(rows: Sequence[EventRow], wall_s: float | None) -> list[EventRo
         return derived(name, a.value / b.value, f"{top} / {bottom}", "scaled" if scaled else "ok")
 
     made = []
-    for name, top, bottom in (
-        ("instructions-per-cycle", "instructions", "cpu-cycles"),
-        ("branch-miss-ratio", "branch-misses", "branches"),
-        ("cache-miss-ratio", "cache-misses", "cache-references"),
-        ("dTLB-miss-ratio", "dTLB-load-misses", "dTLB-loads"),
-    ):
+    for name, (top, bottom) in RATIOS.items():
         if {top, bottom} <= set(by_name):
             made.append(ratio(name, top, bottom))
     clock = by_name.get("task-clock")
