@@ -161,15 +161,14 @@ def energy_rows(
     joules: float | Unavailable, wall_s: float | None, idle_w: float | None, idle_asked: bool
 ) -> list[EventRow]:
     """Energy and mean power of a region, idle power, and the energy above idle."""
-    rows = []
     if isinstance(joules, Unavailable):
-        rows += [joules.row("energy-pkg", "J", "rapl"), joules.row("power-pkg", "W", "rapl")]
+        rows = [joules.row("energy-pkg", "J", "rapl"), joules.row("power-pkg", "W", "rapl")]
         return rows + ([joules.row("idle-power-pkg", "W", "rapl")] if idle_asked else [])
 
     def row(event: str, value: float, unit: str, note: str = "") -> EventRow:
         return EventRow(event=event, value=value, unit=unit, status="ok", source="rapl", note=note)
 
-    rows.append(row("energy-pkg", joules, "J", "whole packages: other processes count too"))
+    rows = [row("energy-pkg", joules, "J", "whole packages: other processes count too")]
     if wall_s:
         rows.append(row("power-pkg", joules / wall_s, "W", "mean over the region"))
     if idle_w is not None:

@@ -369,10 +369,8 @@ class Counters:
 
     def rows(self) -> list[EventRow]:
         """One row for each event asked for, in that order; in a pass of several, for its own events only."""
-        if self._failure is not None:
-            missing = {**dict.fromkeys(self.chosen.asked, self._failure), **self.chosen.missing}
-        else:
-            missing = self.chosen.missing
+        failed = {} if self._failure is None else dict.fromkeys(self.chosen.asked, self._failure)
+        missing = {**failed, **self.chosen.missing}
         mine = set(self._names)
         asked = [e for e in self.chosen.asked if e in missing or self.chosen.counted_as.get(e, e) in mine]
         return to_rows(asked, parse_stat(self.raw), self._perf.processor, missing, self.chosen.counted_as)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from penstock.program.evaluator.call import Call, Cipher, Executed
 from penstock.program.evaluator.protocol import Values
@@ -35,10 +35,9 @@ class Usage:
 
     def add(self, before: Usage, after: Usage) -> None:
         """Add the use between two readings."""
-        self.cpu_s += after.cpu_s - before.cpu_s
-        self.minor_faults += after.minor_faults - before.minor_faults
-        self.major_faults += after.major_faults - before.major_faults
-        self.context_switches += after.context_switches - before.context_switches
+        for column in fields(self):
+            more = getattr(after, column.name) - getattr(before, column.name)
+            setattr(self, column.name, getattr(self, column.name) + more)
 
 
 class Region:

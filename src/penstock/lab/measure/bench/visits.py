@@ -59,7 +59,7 @@ class Visits:
                 for primitive in measured:
                     if round_ < primitive.point.runs:
                         self.options.on_start(primitive.point)
-                        primitive.run(_unchanged, before)
+                        primitive.run(lambda probe: probe, before)
                 self._runner.noise(before)
                 self._write(number, [row for m in measured for row in m.rows(self._suite, taken.get(m.point.key, 0))])
         rows = self.stored[number]
@@ -122,10 +122,6 @@ class Visits:
     def _write(self, number: int, rows: Rows) -> None:
         self._runner.store_part(f"visit-{number:03d}", rows)
         self.stored[number] = rows
-
-
-def _unchanged(probe: timing.Probe) -> timing.Probe:
-    return probe
 
 
 def of_points(rows: Rows) -> dict[str, Rows]:
