@@ -129,9 +129,8 @@ def to_rows(
     """
     by_name: dict[str, list[StatLine]] = {}
     for reading in readings:
-        by_name.setdefault(reading.event.lower(), []).append(reading)
-        if base_name(reading.event) != reading.event:
-            by_name.setdefault(base_name(reading.event).lower(), []).append(reading)
+        for name in {reading.event.lower(), base_name(reading.event).lower()}:
+            by_name.setdefault(name, []).append(reading)
     rows = []
     for event in asked:
         stand_in = (counted_as or {}).get(event, "")

@@ -73,11 +73,9 @@ def chebyshev_depth(degree: int) -> int:
     >>> [chebyshev_depth(d) for d in (5, 6, 13, 14, 27, 28, 59, 60)]
     [4, 5, 5, 6, 6, 7, 7, 8]
     """
-    depth, bound = 4, 5
-    for bound_of, levels in ((5, 4), (13, 5), (27, 6), (59, 7), (119, 8), (247, 9)):
-        if degree <= bound_of:
-            return levels
-        depth, bound = levels, bound_of
+    for bound, depth in ((5, 4), (13, 5), (27, 6), (59, 7), (119, 8), (247, 9)):
+        if degree <= bound:
+            return depth
     return depth + (degree // bound).bit_length()
 
 
