@@ -49,12 +49,14 @@ _SECRET_NAMES = {
     UNIFORM_ENCAPSULATED: "SPARSE_ENCAPSULATED",
 }
 
-_OF_CIPHERTEXTS = {
+_OF_OPERANDS = {
     OpKind.ADD: "EvalAdd", OpKind.SUB: "EvalSub", OpKind.MULT: "EvalMult", OpKind.MULT_NO_RELIN: "EvalMultNoRelin",
+    OpKind.ADD_PLAIN: "EvalAdd", OpKind.SUB_PLAIN: "EvalSub", OpKind.MULT_PLAIN: "EvalMult",
+    OpKind.ADD_SCALAR: "EvalAdd", OpKind.SUB_SCALAR: "EvalSub", OpKind.MULT_SCALAR: "EvalMult",
     OpKind.NEGATE: "EvalNegate", OpKind.SQUARE: "EvalSquare", OpKind.RELINEARIZE: "Relinearize",
     OpKind.RESCALE: "Rescale",
 }  # fmt: skip
-"""Operations whose call takes their ciphertexts, and nothing else."""
+"""Operations whose call takes their operands, and nothing else."""
 _UNIFORM_PAIRS = "penstock.runtime.client.uniform_pair"
 
 
@@ -336,10 +338,15 @@ class OpenFheEvaluator(CompositeEvaluator):
             if kind is OpKind.MULT_PLAIN and predicted.limbs == 1 < operands[0].state.limbs:
                 # The library does not rescale a product to the last limb for a plaintext, but does so otherwise.
                 return self._timed(lambda: cc.EvalMult(cc.Compress(a, 1), encoded))
-            with_plain = {OpKind.ADD_PLAIN: cc.EvalAdd, OpKind.SUB_PLAIN: cc.EvalSub, OpKind.MULT_PLAIN: cc.EvalMult}
-            return self._timed(with_plain[kind], a, encoded)
+            return self._timed(getattr(cc, _OF_OPERANDS[kind]), a, encoded)
         if call.scalar is not None:
-            return self._scalar(kind, a, call.scalar, reverse=how is Manner.REVERSED)
+            if call.scalar.imag != 0:
+                raise PenstockError(
+                    f"{kind}: OpenFHE's Python takes real numbers only, not {call.scalar}; encode it as a vector"
+                )
+            number = float(call.scalar.real)
+            pair = (number, a) if how is Manner.REVERSED else (a, number)
+            return self._timed(getattr(cc, _OF_OPERANDS[kind]), *pair)
         if kind is OpKind.ROTATE:
             if self._paged is not None:
                 index = cc.FindAutomorphismIndex(step)
@@ -367,9 +374,9 @@ class OpenFheEvaluator(CompositeEvaluator):
             return self._timed(cc.EvalChebyshevSeries, a, list(how.coefficients), how.lower, how.upper)
         if isinstance(how, Powers):
             return self._timed(cc.EvalPoly, a, list(how.coefficients))
-        if kind not in _OF_CIPHERTEXTS:
+        if kind not in _OF_OPERANDS:
             raise PenstockError(f"{kind}: OpenFHE has no such operation; take another reading ('--reading native')")
-        return self._timed(getattr(cc, _OF_CIPHERTEXTS[kind]), *(operand.value for operand in operands))
+        return self._timed(getattr(cc, _OF_OPERANDS[kind]), *(operand.value for operand in operands))
 
     def _bootstrap(self, a: Ciphertext, slots: int, refreshed_limbs: int) -> Ciphertext:
         """EvalBootstrap leaves a product; where the program rescales, the refresh ends with that rescale.
@@ -393,18 +400,6 @@ class OpenFheEvaluator(CompositeEvaluator):
             )
         refreshed.SetSlots(self.params.slots)
         return refreshed if self.params.scaling.automatic else self._cc.Rescale(refreshed)
-
-    def _scalar(self, kind: OpKind, a: Ciphertext, scalar: complex, *, reverse: bool) -> Executed:
-        if scalar.imag != 0:
-            raise PenstockError(
-                f"{kind}: OpenFHE's Python takes real numbers only, not {scalar}; encode it as a vector"
-            )
-        number = float(scalar.real)
-        if kind is OpKind.SUB_SCALAR:
-            return self._timed(self._cc.EvalSub, *((number, a) if reverse else (a, number)))
-        return self._timed(
-            {OpKind.ADD_SCALAR: self._cc.EvalAdd, OpKind.MULT_SCALAR: self._cc.EvalMult}[kind], a, number
-        )
 
     def _timed(self, call: Method, *arguments: object) -> Executed:
         start = time.perf_counter()
