@@ -74,15 +74,15 @@ class Capture:
         replaced(
             fhe.CryptoContext, "MakeCKKSPackedPlaintext", self._encoding(fhe.CryptoContext.MakeCKKSPackedPlaintext)
         )
-        replaced(fhe.Plaintext, "SetLength", self._editing(fhe.Plaintext.SetLength, self._shorten))
+        replaced(fhe.Plaintext, "SetLength", _after(fhe.Plaintext.SetLength, self._shorten))
         for name in _READS:
-            replaced(fhe.Plaintext, name, self._reading(getattr(fhe.Plaintext, name)))
+            replaced(fhe.Plaintext, name, _after(getattr(fhe.Plaintext, name), self._read))
         for name in _EDITS:
-            replaced(fhe.Plaintext, name, self._editing(getattr(fhe.Plaintext, name), self._forget_plaintext))
+            replaced(fhe.Plaintext, name, _after(getattr(fhe.Plaintext, name), self._forget_plaintext))
         for name in _CIPHERTEXT_EDITS:
-            replaced(fhe.Ciphertext, name, self._editing(getattr(fhe.Ciphertext, name), self._tap.identities.forget))
-        replaced(fhe, "Serialize", self._serializing(fhe.Serialize))
-        replaced(fhe, "SerializeToFile", self._to_file(fhe.SerializeToFile))
+            replaced(fhe.Ciphertext, name, _after(getattr(fhe.Ciphertext, name), self._forget_ciphertext))
+        replaced(fhe, "Serialize", _after(fhe.Serialize, self._serialized))
+        replaced(fhe, "SerializeToFile", _after(fhe.SerializeToFile, self._filed))
         for kind in ("Ciphertext", "CryptoContext"):
             for name, from_file in ((f"Deserialize{kind}", True), (f"Deserialize{kind}String", False)):
                 replaced(fhe, name, self._reading_back(getattr(fhe, name), from_file=from_file))
@@ -136,59 +136,39 @@ class Capture:
                 return packaging, known
         return None
 
-    def _shorten(self, plaintext: Plaintext) -> None:
+    # What follows a call: from its result and its arguments to what the script gets.
+    def _shorten(self, result: object, plaintext: Plaintext, *_: Argument, **__: Argument) -> object:
         known = self._known(plaintext)
         if known is not None:
             known[0].shorten(known[1], plaintext.GetLength())
+        return result
 
-    def _reading(self, original: Method) -> Method:
-        @functools.wraps(original)
-        def method(plaintext: Plaintext, *args: Argument, **kwargs: Argument) -> object:
-            numbers = original(plaintext, *args, **kwargs)
-            known = self._known(plaintext)
-            if known is None or not known[1].decrypted:
-                return numbers
-            for packaging in self._packagings:
-                packaging.read_decrypted = True
-            return marked(numbers)
+    def _read(self, numbers: object, plaintext: Plaintext, *_: Argument, **__: Argument) -> object:
+        known = self._known(plaintext)
+        if known is None or not known[1].decrypted:
+            return numbers
+        for packaging in self._packagings:
+            packaging.read_decrypted = True
+        return marked(numbers)
 
-        return method
-
-    def _forget_plaintext(self, plaintext: Plaintext) -> None:
+    def _forget_plaintext(self, result: object, plaintext: Plaintext, *_: Argument, **__: Argument) -> object:
         known = self._known(plaintext)
         if known is not None:
             known[1].values = None
+        return result
 
-    def _editing(self, original: Method, then: Callable[[object], None]) -> Method:
-        @functools.wraps(original)
-        def method(thing: object, *args: Argument, **kwargs: Argument) -> object:
-            result = original(thing, *args, **kwargs)
-            then(thing)
-            return result
+    def _forget_ciphertext(self, result: object, ciphertext: object, *_: Argument, **__: Argument) -> object:
+        self._tap.identities.forget(ciphertext)
+        return result
 
-        return method
+    def _serialized(self, content: str | bytes, /, obj: object = None, *_: Argument, **__: Argument) -> object:
+        self._written(obj, lambda: _digest(content))
+        return content
 
-    # Objects that are written and read again.
-    def _serializing(self, original: Method) -> Method:
-        @functools.wraps(original)
-        def function(*args: Argument, **kwargs: Argument) -> object:
-            content = original(*args, **kwargs)
-            self._written(args[0] if args else kwargs.get("obj"), lambda: _digest(content))
-            return content
-
-        return function
-
-    def _to_file(self, original: Method) -> Method:
-        @functools.wraps(original)
-        def function(*args: Argument, **kwargs: Argument) -> object:
-            done = original(*args, **kwargs)
-            path = args[0] if args else kwargs["filename"]
-            thing = args[1] if len(args) > 1 else kwargs.get("obj")
-            if done:
-                self._written(thing, lambda: _file_digest(path))
-            return done
-
-        return function
+    def _filed(self, done: object, /, filename: str, obj: object = None, *_: Argument, **__: Argument) -> object:
+        if done:
+            self._written(obj, lambda: _file_digest(filename))
+        return done
 
     def _written(self, thing: object, digest: Callable[[], str]) -> None:
         if isinstance(thing, self._fhe.Ciphertext):
@@ -215,6 +195,16 @@ class Capture:
             return read
 
         return function
+
+
+def _after(original: Method, then: Method) -> Method:
+    """The function, whose result goes through `then` with the arguments."""
+
+    @functools.wraps(original)
+    def function(*args: Argument, **kwargs: Argument) -> object:
+        return then(original(*args, **kwargs), *args, **kwargs)
+
+    return function
 
 
 def _digest(content: str | bytes) -> str:
