@@ -6,6 +6,7 @@ import copy
 import pickle
 import sys
 import threading
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,17 +14,16 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.openfhe.recorder.behind import Behind
 from penstock.program.openfhe.recorder.capture import Capture
 from penstock.program.openfhe.recorder.decrypted import DecryptedFloat, is_decrypted, marked
-from penstock.program.openfhe.recorder.emission import COMPOSITES, PackageTerm, Unknown
+from penstock.program.openfhe.recorder.emission import COMPOSITES, CallBuilder
 from penstock.program.openfhe.recorder.identity import Identities
 from penstock.program.openfhe.recorder.names import Names, name_of, stored_name
 from penstock.program.openfhe.recorder.oblivious import compare
 from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.openfhe.recorder.plaintexts import Encoded, as_array, as_vector
-from penstock.program.openfhe.recorder.refusals import NotPackaged
+from penstock.program.openfhe.recorder.refusals import NotPackaged, Refused
 from penstock.program.package.capture import DigestSink
 from penstock.program.package.content import ConstantsInMemory, Verb
 
@@ -152,22 +152,22 @@ def test_the_first_difference_of_two_runs_is_named(second: Any, says: str) -> No
         compare([entry("a"), entry("b")], second)
 
 
-class Emitted:
+class Emitted(CallBuilder):
     """Takes the instructions of a call; values have numbers from 10 on."""
 
     def __init__(self, *, automatic: bool) -> None:
-        self.params = SimpleNamespace(scaling=SimpleNamespace(automatic=automatic))
+        recording: Any = SimpleNamespace(params=SimpleNamespace(scaling=SimpleNamespace(automatic=automatic)))
+        super().__init__(ConstantsInMemory(), recording)
         self.steps: list[tuple[Verb, list[int]]] = []
 
-    def emit(self, verb: Verb, operands: list[int], **_: Any) -> int:
-        self.steps.append((verb, operands))
+    def add(self, verb: Verb, operands: Sequence[int] = (), **_: Any) -> int:
+        self.steps.append((verb, list(operands)))
         return 9 + len(self.steps)
 
 
 def emitted(name: str, operands: int, *, automatic: bool = True) -> list[tuple[Verb, list[int]]]:
-    to: Any = Emitted(automatic=automatic)
-    terms = [PackageTerm(number, ScaleState(3, 1)) for number in range(operands)]
-    assert COMPOSITES[name](to, (), terms, None) == 9 + len(to.steps)
+    to = Emitted(automatic=automatic)
+    assert COMPOSITES[name](to, (), range(operands), None) == 9 + len(to.steps)
     return to.steps
 
 
@@ -184,8 +184,8 @@ def test_many_operands_are_combined_as_the_library_combines_them() -> None:
 
 def test_a_sum_of_slots_rotates_by_digits_to_the_base_of_four() -> None:
     def summed(count: int) -> tuple[int, list[Verb]]:
-        to: Any = Emitted(automatic=True)
-        total = COMPOSITES["EvalSum"](to, (None, count), [PackageTerm(0, ScaleState(3, 1))], None)
+        to = Emitted(automatic=True)
+        total = COMPOSITES["EvalSum"](to, (None, count), [0], None)
         return total, [verb for verb, _ in to.steps]
 
     by_one = [Verb.ROTATE, Verb.ADD]
@@ -195,7 +195,7 @@ def test_a_sum_of_slots_rotates_by_digits_to_the_base_of_four() -> None:
     assert summed(4) == (16, by_three)
     assert summed(8) == (18, by_three + by_one)
     for count in (0, -2, 3, 6):
-        with pytest.raises(Unknown, match=f"a sum over {count} slots has unknown steps"):
+        with pytest.raises(Refused, match=f"a sum over {count} slots has unknown steps"):
             summed(count)
 
 

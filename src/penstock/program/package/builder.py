@@ -85,7 +85,11 @@ class PackageBuilder:
         self._instructions.append(
             Instruction(verb, tuple(operands), results, tuple(constants), number, argument, state, self._scope)
         )
+        self._added()
         return first
+
+    def _added(self) -> None:
+        """An instruction was appended."""
 
     def encrypt(self, given: Input, state: ScaleState | None = None) -> int:
         """An input; the value that it is."""

@@ -283,15 +283,13 @@ class Course(PackageBuilder):
         """For each instruction the line of the program that called; 0 where it is not known."""
         self._program, self._expected, self._on_call, self._differing = program, expected, on_call, differing
 
-    def add(self, verb: Verb, operands: Sequence[int] = (), **rest: Any) -> int:
-        first = super().add(verb, operands, **rest)
+    def _added(self) -> None:
         at = len(self._instructions) - 1
         self.lines.append(self._line())
         if self._expected is not None and (what := self._difference(self._expected, at)):
             self._refuse(at, what)
         if self._on_call is not None:
             self._on_call(at + 1)
-        return first
 
     def where(self, at: int) -> str:
         """A call and its line, in words."""

@@ -6,67 +6,77 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial, reduce
-from types import ModuleType
-from typing import Protocol
+from functools import reduce
 
 import numpy as np
 
 from penstock.program.evaluator.circuits.openfhe.bootstrapping import can_expand, sine_of
 from penstock.program.evaluator.circuits.openfhe.division import degree_of
 from penstock.program.evaluator.protocol import Values
-from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.openfhe.recorder.calls import OMITTED
 from penstock.program.openfhe.recorder.decrypted import is_decrypted
 from penstock.program.openfhe.recorder.expansions import tree
 from penstock.program.openfhe.recorder.recording import Recording
+from penstock.program.openfhe.recorder.refusals import CallSite, Refused
 from penstock.program.openfhe.types import Arguments, Method, Numeric
 from penstock.program.package.builder import PackageBuilder
-from penstock.program.package.content import PackageSeries, Verb
-from penstock.scheme.params.ckks import BootstrapPlan, CkksParameters
+from penstock.program.package.content import ConstantSink, PackageSeries, Verb
+from penstock.scheme.params.ckks import BootstrapPlan
 
 _LINEAR_BELOW = 5
 """OpenFHE takes one sum over all powers below this degree, and Paterson–Stockmeyer from it on."""
 
 
-class Unknown(Exception):
-    """The reason for which the inside of a call cannot be in a package, and the remedy."""
+class CallBuilder(PackageBuilder):
+    """A package of a script's calls: each instruction has the place of its call."""
+
+    def __init__(self, sink: ConstantSink, recording: Recording) -> None:
+        super().__init__(sink)
+        self.recording = recording
+        self.place = CallSite("", 0, "")
+        """Of the call that is noted now."""
+        self.places: list[CallSite] = []
+        """Of each instruction."""
+        self.plan: BootstrapPlan | None = None
+
+    def _added(self) -> None:
+        self.places.append(self.place)
+
+    def take_plan(self, plan: BootstrapPlan) -> None:
+        """The shape of bootstrapping; a package has one."""
+        if self.plan not in (None, plan):
+            raise Refused("the script bootstraps in two shapes, and a package has one: take one level budget")
+        self.plan = plan
+
+    def sum(self, a: int, b: int) -> int:
+        return self.add(Verb.ADD, [a, b])
+
+    def product(self, a: int, b: int) -> int:
+        return self.rescaled(self.add(Verb.MULT, [a, b]))
+
+    def rescaled(self, value: int) -> int:
+        """A product of a composite, which the library rescales where the program does."""
+        return value if self.recording.params.scaling.automatic else self.add(Verb.RESCALE, [value])
+
+    def sum_slots(self, total: int, count: int) -> int:
+        """Rotations by 1, 2 and 3 times a power of four, the digits shared, as EvalSum has them."""
+        if count < 1 or count & (count - 1):
+            raise Refused(f"a sum over {count} slots has unknown steps: take a power of two")
+        step = 1
+        while step < count:
+            if 2 * step < count:
+                digits = self.add(Verb.DECOMPOSE, [total])
+                turns = (step, 2 * step, 3 * step)
+                rotated = [self.add(Verb.ROTATE_HOISTED, [total, digits], argument=turn) for turn in turns]
+            else:
+                rotated = [self.add(Verb.ROTATE, [total], argument=step)]
+            total = reduce(self.sum, rotated, total)
+            step *= 4
+        return total
 
 
-@dataclass(frozen=True, slots=True)
-class PackageTerm:
-    """An operand: its value in the package, and its state before the call."""
-
-    value: int
-    state: ScaleState
-
-
-class Emitter(Protocol):
-    """Writes the instructions of the current call."""
-
-    params: CkksParameters
-    recording: Recording
-    builder: PackageBuilder
-    fhe: ModuleType
-
-    def emit(
-        self,
-        verb: Verb,
-        operands: Sequence[int] = (),
-        *,
-        constants: Sequence[int] = (),
-        number: complex = 0.0,
-        argument: int = 0,
-    ) -> int: ...
-
-    def emit_series(self, verb: Verb, operand: int, series: PackageSeries) -> int: ...
-
-    def take_plan(self, plan: BootstrapPlan) -> None: ...
-
-
-Work = Callable[[Emitter, Arguments, Sequence[PackageTerm], "int | None"], int]
-"""From the arguments of a call, its ciphertexts and the number of its plaintext: the value that it makes."""
+Work = Callable[[CallBuilder, Arguments, Sequence[int], "int | None"], int]
+"""From the arguments of a call, the values of its ciphertexts and its plaintext's number: the value that it makes."""
 
 
 class NotedFunction:
@@ -85,114 +95,71 @@ class NotedFunction:
 
 
 # Sums and products.
-def _add_many(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
-    return tree([term.value for term in terms], lambda a, b: to.emit(Verb.ADD, [a, b]))
-
-
-def _add_many_in_place(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
-    return reduce(lambda a, b: to.emit(Verb.ADD, [a, b]), [term.value for term in terms])
-
-
-def _mult_many(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
-    return tree([term.value for term in terms], lambda a, b: _rescaled(to, to.emit(Verb.MULT, [a, b])))
-
-
-def _composed(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
-    return _rescaled(to, to.emit(Verb.MULT, [terms[0].value, terms[1].value]))
-
-
-def _linear_sum(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
-    weights = next(arg for arg in args if not _holds_ciphertexts(to, arg))
+def _linear_sum(to: CallBuilder, args: Arguments, terms: Sequence[int], plain: int | None) -> int:
+    weights = next(arg for arg in args if not to.recording.ciphertexts([arg]))
     if is_decrypted(weights):
-        raise Unknown("a weight is a number that was decrypted: a package holds no step that the key's owner takes")
+        raise Refused("a weight is a number that was decrypted: a package holds no step that the key's owner takes")
     products = [
-        to.emit(Verb.MULT_SCALAR, [term.value], number=weight)
+        to.add(Verb.MULT_SCALAR, [term], number=weight)
         for term, weight in zip(terms, _real(weights, "a weight"), strict=True)
     ]
-    return _rescaled(to, reduce(lambda a, b: to.emit(Verb.ADD, [a, b]), products))
+    return to.rescaled(reduce(to.sum, products))
 
 
-def _sum(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
-    return _sum_slots(to, terms[0].value, int(args[1]))
-
-
-def _inner_product(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
-    if plain is None:
-        product = to.emit(Verb.MULT, [terms[0].value, terms[1].value])
-    else:
-        product = to.emit(Verb.MULT_PLAIN, [terms[0].value], constants=[plain])
-    return _sum_slots(to, product, int(args[2]))
-
-
-def _sum_slots(to: Emitter, total: int, count: int) -> int:
-    """Rotations by 1, 2 and 3 times a power of four, the digits shared, as EvalSum has them."""
-    if count < 1 or count & (count - 1):
-        raise Unknown(f"a sum over {count} slots has unknown steps: take a power of two")
-    step = 1
-    while step < count:
-        if 2 * step < count:
-            digits = to.emit(Verb.DECOMPOSE, [total])
-            rotated = [
-                to.emit(Verb.ROTATE_HOISTED, [total, digits], argument=turn) for turn in (step, 2 * step, 3 * step)
-            ]
-        else:
-            rotated = [to.emit(Verb.ROTATE, [total], argument=step)]
-        for term in rotated:
-            total = to.emit(Verb.ADD, [total, term])
-        step *= 4
-    return total
+def _inner_product(to: CallBuilder, args: Arguments, terms: Sequence[int], plain: int | None) -> int:
+    product = to.add(Verb.MULT, terms[:2]) if plain is None else to.add(Verb.MULT_PLAIN, terms[:1], constants=[plain])
+    return to.sum_slots(product, int(args[2]))
 
 
 # Series.
-def _chebyshev(
-    to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None, linear: bool | None = None
-) -> int:
-    series = PackageSeries(_coefficients(args[1], linear), float(args[2]), float(args[3]))
-    return to.emit_series(Verb.CHEBYSHEV, terms[0].value, series)
+def _chebyshev(linear: bool | None = None) -> Work:
+    return lambda to, args, terms, plain: to.series(
+        Verb.CHEBYSHEV, terms[0], PackageSeries(_coefficients(args[1], linear), float(args[2]), float(args[3]))
+    )
 
 
-def _power_series(
-    to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None, linear: bool | None = None
-) -> int:
-    return to.emit_series(Verb.POLYNOMIAL, terms[0].value, PackageSeries(_coefficients(args[1], linear)))
+def _power_series(linear: bool | None = None) -> Work:
+    return lambda to, args, terms, plain: to.series(
+        Verb.POLYNOMIAL, terms[0], PackageSeries(_coefficients(args[1], linear))
+    )
 
 
-def _of_function(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
+def _of_function(to: CallBuilder, args: Arguments, terms: Sequence[int], plain: int | None) -> int:
     """From the samples that the library asked the user's function for."""
     function, _, lower, upper, degree = args
     if not isinstance(function, NotedFunction) or len(function.samples) != int(degree) + 1:
-        raise Unknown("the function was not asked for one value at each node: pass a Python function of one number")
+        raise Refused("the function was not asked for one value at each node: pass a Python function of one number")
     if np.isnan(function.samples).any():
-        raise Unknown("the function returns a decrypted number, or none: make it of constants")
+        raise Refused("the function returns a decrypted number, or none: make it of constants")
     samples = iter(function.samples)
-    return _by_function(to, lambda x: next(samples), terms[0].value, lower, upper, degree)
+    return _by_function(to, lambda x: next(samples), terms[0], lower, upper, degree)
 
 
 def _known_function(function: Callable[[float], float]) -> Work:
-    return lambda to, args, terms, plain: _by_function(to, function, terms[0].value, *args[1:])
+    return lambda to, args, terms, plain: _by_function(to, function, terms[0], *args[1:])
 
 
 def _by_function(
-    to: Emitter, function: Callable[[float], float], value: int, lower: float, upper: float, degree: int
+    to: CallBuilder, function: Callable[[float], float], value: int, lower: float, upper: float, degree: int
 ) -> int:
     """The library's own coefficients, at its own nodes."""
     lower, upper = float(lower), float(upper)
-    coefficients = to.fhe.EvalChebyshevCoefficients(function, lower, upper, int(degree))
-    return to.emit_series(Verb.CHEBYSHEV, value, PackageSeries(_coefficients(coefficients, None), lower, upper))
+    coefficients = to.recording.fhe.EvalChebyshevCoefficients(function, lower, upper, int(degree))
+    return to.series(Verb.CHEBYSHEV, value, PackageSeries(_coefficients(coefficients, None), lower, upper))
 
 
 def _coefficients(given: Numeric, linear: bool | None) -> tuple[float, ...]:
     if is_decrypted(given):
-        raise Unknown(
+        raise Refused(
             "a coefficient is a number that was decrypted: a package holds no step that the key's owner takes"
         )
     coefficients = tuple(_real(given, "a coefficient"))
     degree = degree_of(coefficients)
     if not degree:
-        raise Unknown("a series of degree 0 is a constant: multiply by 0 and add it")
+        raise Refused("a series of degree 0 is a constant: multiply by 0 and add it")
     if linear is not None and linear is not (degree < _LINEAR_BELOW):
         way, other = ("one sum over all powers", "from") if linear else ("Paterson–Stockmeyer", "below")
-        raise Unknown(
+        raise Refused(
             f"a series of degree {degree} by {way}: packages take the other way {other} degree {_LINEAR_BELOW}, as the "
             "call without Linear or PS does; call that"
         )
@@ -200,18 +167,19 @@ def _coefficients(given: Numeric, linear: bool | None) -> tuple[float, ...]:
 
 
 # Bootstrapping.
-def _bootstrap(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain: int | None) -> int:
+def _bootstrap(to: CallBuilder, args: Arguments, terms: Sequence[int], plain: int | None) -> int:
     if len(args) > 1 and args[1] is not OMITTED and int(args[1]) != 1:
-        raise Unknown("bootstrapping in several iterations: packages have one; leave numIterations out")
+        raise Refused("bootstrapping in several iterations: packages have one; leave numIterations out")
     setup = to.recording.expander.setup(args[0].GetSlots())
     if setup is None:
-        raise Unknown(
+        raise Refused(
             "bootstrapping was not set up for these slots in the script, or so that SlotsToCoeffs comes first: call "
             "EvalBootstrapSetup with the ciphertext's slots, without BTSlotsEncoding"
         )
-    if not can_expand(to.params):
-        raise Unknown(f"bootstrapping with a {to.params.secret} secret is not known: take a sparse or uniform one")
-    sine, (cts_stages, stc_stages) = sine_of(to.params), setup.level_budget
+    params = to.recording.params
+    if not can_expand(params):
+        raise Refused(f"bootstrapping with a {params.secret} secret is not known: take a sparse or uniform one")
+    sine, (cts_stages, stc_stages) = sine_of(params), setup.level_budget
     to.take_plan(
         BootstrapPlan(
             cts_stages=cts_stages,
@@ -222,47 +190,38 @@ def _bootstrap(to: Emitter, args: Arguments, terms: Sequence[PackageTerm], plain
             sine_range=sine.sine_range,
         )
     )
-    return to.emit(Verb.BOOTSTRAP, [terms[0].value])
+    return to.add(Verb.BOOTSTRAP, [terms[0]])
 
 
 def _real(numbers: Numeric, what: str) -> list[float]:
     vector: Values = np.asarray(numbers)
     if vector.dtype.kind == "c":
         if np.any(vector.imag):
-            raise Unknown(f"{what} is complex, which this version does not package: take real ones")
+            raise Refused(f"{what} is complex, which this version does not package: take real ones")
         vector = vector.real
     return [float(number) for number in vector]
 
 
-def _holds_ciphertexts(to: Emitter, arg: object) -> bool:
-    return bool(to.recording.ciphertexts([arg]))
-
-
-def _rescaled(to: Emitter, value: int) -> int:
-    """A product of a composite, which the library rescales where the program does."""
-    return value if to.params.scaling.automatic else to.emit(Verb.RESCALE, [value])
-
-
 COMPOSITES: dict[str, Work] = {
-    "EvalAddMany": _add_many,
-    "EvalAddManyInPlace": _add_many_in_place,
-    "EvalMultMany": _mult_many,
-    "ComposedEvalMult": _composed,
+    "EvalAddMany": lambda to, args, terms, plain: tree(terms, to.sum),
+    "EvalAddManyInPlace": lambda to, args, terms, plain: reduce(to.sum, terms),
+    "EvalMultMany": lambda to, args, terms, plain: tree(terms, to.product),
+    "ComposedEvalMult": lambda to, args, terms, plain: to.product(*terms[:2]),
     "EvalLinearWSum": _linear_sum,
     "EvalLinearWSumMutable": _linear_sum,
-    "EvalSum": _sum,
+    "EvalSum": lambda to, args, terms, plain: to.sum_slots(terms[0], int(args[1])),
     "EvalInnerProduct": _inner_product,
-    "EvalChebyshevSeries": _chebyshev,
-    "EvalChebyshevSeriesLinear": partial(_chebyshev, linear=True),
-    "EvalChebyshevSeriesPS": partial(_chebyshev, linear=False),
+    "EvalChebyshevSeries": _chebyshev(),
+    "EvalChebyshevSeriesLinear": _chebyshev(linear=True),
+    "EvalChebyshevSeriesPS": _chebyshev(linear=False),
     "EvalChebyshevFunction": _of_function,
     "EvalLogistic": _known_function(lambda x: float(1 / (1 + np.exp(-x)))),
     "EvalSin": _known_function(lambda x: float(np.sin(x))),
     "EvalCos": _known_function(lambda x: float(np.cos(x))),
     "EvalDivide": _known_function(lambda x: 1 / x),
-    "EvalPoly": _power_series,
-    "EvalPolyLinear": partial(_power_series, linear=True),
-    "EvalPolyPS": partial(_power_series, linear=False),
+    "EvalPoly": _power_series(),
+    "EvalPolyLinear": _power_series(linear=True),
+    "EvalPolyPS": _power_series(linear=False),
     "EvalBootstrap": _bootstrap,
 }
 """`EvalAddManyInPlace` gives its result; of a list it changes the first entry."""

@@ -41,7 +41,7 @@ def fingerprint(packaging: Packaging) -> Fingerprint:
     sink = packaging.constants.sink if isinstance(packaging.constants, Behind) else packaging.constants
     digests = sink.digests if isinstance(sink, DigestSink) else {}
     entries = []
-    for call, place in zip(made.instructions, packaging.places, strict=True):
+    for call, place in zip(made.instructions, packaging.builder.places, strict=True):
         entry: Row = {"call": [call.verb.value, list(call.operands)], "place": str(place)}
         entry["constant"] = [digests[number] for number in call.constants]
         entry["number"] = repr(call.number)

@@ -26,7 +26,6 @@ from penstock.program.openfhe.recorder.recording import Recording, versions
 from penstock.program.openfhe.recorder.refusals import DECRYPTED, OUTSIDE, CallSite, NotPackaged, Refused, place_of
 from penstock.program.openfhe.recorder.stated import StatedReplay
 from penstock.program.openfhe.types import Ciphertext, Numeric, Plaintext
-from penstock.program.package.builder import PackageBuilder
 from penstock.program.package.content import (
     Constants,
     ConstantSink,
@@ -34,12 +33,10 @@ from penstock.program.package.content import (
     Input,
     Output,
     Package,
-    PackageSeries,
     Verb,
 )
 from penstock.program.package.noise import stated_noise
 from penstock.scheme.operations import OpKind
-from penstock.scheme.params.ckks import BootstrapPlan
 
 SinkMaker = Callable[[int], ConstantSink]
 """Makes what takes the constants of a package, from its number in the run, 1 for the first."""
@@ -67,19 +64,15 @@ class Packaging:
         self.number, self.name, self.recording = number, name, recording
         self.params, self.fhe = recording.params, recording.fhe
         self.refusal: NotPackaged | None = None
-        self.places: list[CallSite] = []
-        """Of each instruction."""
         self.given: dict[int, str] = {}
         self.inputs: dict[str, Values | None] = {}
         """The encrypted vectors, which no package holds; `None`: not known."""
         """Input that is encrypted after a decryption -> digest of the values that the script gave."""
         self.constants: ConstantSink | None = None
-        self.builder = PackageBuilder(self)
+        self.builder = emission.CallBuilder(self, recording)
         self._identities, self._plaintexts, self._sink = identities, plaintexts, sink
-        self._place = CallSite("", 0, "")
         self._frame: FrameType | None = None
         self._slots = 0
-        self._plan: BootstrapPlan | None = None
         self._inputs, self._outputs = Names(), Names()
         self._ciphertext, self._plaintext = self.fhe.Ciphertext, self.fhe.Plaintext
         self._complex = recording.cc.GetCKKSDataType() == self.fhe.COMPLEX
@@ -89,16 +82,16 @@ class Packaging:
         """One finished call. `decrypted`: a number among its arguments was decrypted."""
         if self.refusal is not None:
             return
-        self._frame, self._place = frame, place_of(done.call.name, frame)
+        self._frame, self.builder.place = frame, place_of(done.call.name, frame)
         try:
             if decrypted:
                 raise Refused(DECRYPTED)
             known = [] if done.call.form is Form.ENCRYPT else [self._checked(operand) for operand in before]
             HANDLERS[done.call.form](self, done, known)
         except (Refused, PenstockError) as error:
-            self.refuse(self._place, str(error))
+            self.refuse(self.builder.place, str(error))
         except Exception as error:
-            self.refuse(self._place, f"{type(error).__name__}: {error}")
+            self.refuse(self.builder.place, f"{type(error).__name__}: {error}")
         finally:
             self._frame = None
 
@@ -141,24 +134,6 @@ class Packaging:
         return known.constant
 
     # Instructions.
-    def emit(
-        self,
-        verb: Verb,
-        operands: Sequence[int] = (),
-        *,
-        constants: Sequence[int] = (),
-        number: complex = 0.0,
-        argument: int = 0,
-    ) -> int:
-        """One instruction of the call that is noted now; the value that it makes."""
-        self.places.append(self._place)
-        return self.builder.add(verb, operands, constants=constants, number=number, argument=argument)
-
-    def emit_series(self, verb: Verb, operand: int, series: PackageSeries) -> int:
-        """One instruction with a series."""
-        self.places.append(self._place)
-        return self.builder.series(verb, operand, series)
-
     def add(self, values: Values) -> int:
         """As a sink of the builder: the package's own is made when the first constant comes."""
         if self.constants is None:
@@ -179,7 +154,7 @@ class Packaging:
             return False
         value = _value(before)
         if known.state.limbs < before.state.limbs:  # an operand that may be rescaled was
-            value = self.emit(Verb.MOD_DROP, [value], argument=known.state.limbs)
+            value = self.builder.add(Verb.MOD_DROP, [value], argument=known.state.limbs)
         known.value, known.owner, known.polynomials = value, self, before.polynomials
         return True
 
@@ -198,7 +173,7 @@ class Packaging:
                 if self._did_nothing(done.call, target, left):
                     return
             verb = Verb(done.call.kinds[0].value)
-            self._made(target, self.emit(verb, [_value(left), _value(before[1])]))
+            self._made(target, self.builder.add(verb, [_value(left), _value(before[1])]))
         elif type(b) is self._plaintext:
             self._made(target, self._with_plaintext(done.call.kinds[1], left, self._operand(b), is_reversed))
         else:
@@ -210,25 +185,25 @@ class Packaging:
         value = self.lowered(left, plain)
         number = self.constant(plain)
         if is_reversed and kind is OpKind.SUB_PLAIN:
-            return self.emit(Verb.ADD_PLAIN, [self.emit(Verb.NEGATE, [value])], constants=[number])
-        return self.emit(Verb(kind.value), [value], constants=[number])
+            return self.builder.add(Verb.ADD_PLAIN, [self.builder.add(Verb.NEGATE, [value])], constants=[number])
+        return self.builder.add(Verb(kind.value), [value], constants=[number])
 
     def lowered(self, left: Known, plain: Encoded) -> int:
         """A ciphertext that meets a plaintext of fewer limbs: OpenFHE lowers it."""
         if plain.limbs < left.state.limbs:
-            return self.emit(Verb.MOD_DROP, [_value(left)], argument=plain.limbs)
+            return self.builder.add(Verb.MOD_DROP, [_value(left)], argument=plain.limbs)
         return _value(left)
 
     def _with_number(self, kind: OpKind, value: int, number: complex, is_reversed: bool) -> int:
         if not number.imag:
             if is_reversed and kind is OpKind.SUB_SCALAR:
-                return self.emit(Verb.SCALAR_SUB, [value], number=number.real)
-            return self.emit(Verb(kind.value), [value], number=number.real)
+                return self.builder.add(Verb.SCALAR_SUB, [value], number=number.real)
+            return self.builder.add(Verb(kind.value), [value], number=number.real)
         # Evaluators take real numbers: a complex one is a vector.
         constant = [self.builder.constant(np.full(self._slots, number))]
         if is_reversed and kind is OpKind.SUB_SCALAR:
-            return self.emit(Verb.ADD_PLAIN, [self.emit(Verb.NEGATE, [value])], constants=constant)
-        return self.emit(Verb(kind.value.replace("_scalar", "_plain")), [value], constants=constant)
+            return self.builder.add(Verb.ADD_PLAIN, [self.builder.add(Verb.NEGATE, [value])], constants=constant)
+        return self.builder.add(Verb(kind.value.replace("_scalar", "_plain")), [value], constants=constant)
 
     def _one(self, done: Finished, before: Sequence[Known]) -> None:
         (kind,) = done.call.kinds
@@ -236,34 +211,34 @@ class Packaging:
             _check_two_polynomials(before)
             if self._did_nothing(done.call, done.target, before[0]):
                 return
-        self._made(done.target, self.emit(Verb(kind.value), [_value(before[0])]))
+        self._made(done.target, self.builder.add(Verb(kind.value), [_value(before[0])]))
 
     def _rotate(self, done: Finished, before: Sequence[Known]) -> None:
         if self._identities.get(done.result) is before[0]:
             return  # a copy
         _check_two_polynomials(before)
-        self._made(done.result, self.emit(Verb.ROTATE, [_value(before[0])], argument=self._step(done.args[1])))
+        self._made(done.result, self.builder.add(Verb.ROTATE, [_value(before[0])], argument=self._step(done.args[1])))
 
     def _automorphism(self, done: Finished, before: Sequence[Known]) -> None:
         element = int(done.args[1])
         _check_two_polynomials(before)
         if element == 2 * self.params.ring_dim - 1:
-            self._made(done.result, self.emit(Verb.CONJUGATE, [_value(before[0])]))
+            self._made(done.result, self.builder.add(Verb.CONJUGATE, [_value(before[0])]))
             return
         step = self.recording.step_of(element)
         if step is None:
             raise Refused(f"the automorphism {element} is neither a rotation nor the conjugation: take two calls")
-        self._made(done.result, self.emit(Verb.ROTATE, [_value(before[0])], argument=step))
+        self._made(done.result, self.builder.add(Verb.ROTATE, [_value(before[0])], argument=step))
 
     def _decompose(self, done: Finished, before: Sequence[Known]) -> None:
         _check_two_polynomials(before)
-        self._made(done.result, self.emit(Verb.DECOMPOSE, [_value(before[0])]))
+        self._made(done.result, self.builder.add(Verb.DECOMPOSE, [_value(before[0])]))
 
     def _rotate_hoisted(self, done: Finished, before: Sequence[Known]) -> None:
         if self._identities.get(done.result) is before[0]:
             return
         operands = [_value(before[0]), _value(before[-1])]
-        self._made(done.result, self.emit(Verb.ROTATE_HOISTED, operands, argument=self._step(done.args[1])))
+        self._made(done.result, self.builder.add(Verb.ROTATE_HOISTED, operands, argument=self._step(done.args[1])))
 
     def _step(self, step: Numeric) -> int:
         half = self.params.ring_dim // 2
@@ -277,15 +252,15 @@ class Packaging:
             return
         value = _value(a)
         if self.params.scaling.automatic:
-            value = self.emit(Verb.MOD_DROP, [value], argument=out.state.limbs)
+            value = self.builder.add(Verb.MOD_DROP, [value], argument=out.state.limbs)
         else:
             rescales = a.state.degree - out.state.degree
             if kind is OpKind.RESCALE and (rescales != 1 or a.state.degree != 2):
                 raise Refused("a ciphertext is rescaled that is not a product: leave the call out")
             for _ in range(rescales):
-                value = self.emit(Verb.RESCALE, [value])
+                value = self.builder.add(Verb.RESCALE, [value])
             if out.state.limbs < a.state.limbs - rescales:
-                value = self.emit(Verb.MOD_DROP, [value], argument=out.state.limbs)
+                value = self.builder.add(Verb.MOD_DROP, [value], argument=out.state.limbs)
         self._made(done.target, value)
 
     def _relinearize(self, done: Finished, before: Sequence[Known]) -> None:
@@ -296,7 +271,7 @@ class Packaging:
                 f"a ciphertext of {before[0].polynomials} polynomials is relinearized or its key switched; packages "
                 "relinearize three: relinearize each product"
             )
-        self._made(done.target, self.emit(Verb.RELINEARIZE, [_value(before[0])]))
+        self._made(done.target, self.builder.add(Verb.RELINEARIZE, [_value(before[0])]))
 
     # Client side.
     def _encrypt(self, done: Finished, before: Sequence[Known]) -> None:
@@ -318,7 +293,6 @@ class Packaging:
         length = plaintext.GetLength() if known is None or known.values is None else len(known.values)
         limbs = 0 if out.state.limbs == self.params.num_q else out.state.limbs
         name = self._inputs.free(stored_name(self._frame), "input")
-        self.places.append(self._place)
         if OBSERVED.decrypted and known is not None and known.values is not None:
             encoded = as_vector(known.values, is_complex=True)
             self.given[len(self.builder.inputs)] = hashlib.sha256(encoded.tobytes()).hexdigest()
@@ -335,7 +309,6 @@ class Packaging:
             raise Refused("a product is decrypted before it is relinearized: call Relinearize first")
         assert self._frame is not None
         name = self._outputs.free(name_of(ciphertext, self._frame), "output")
-        self.places.append(self._place)
         number = self.builder.output(_value(before[0]), Output(name, self._slots))
         self._plaintexts.set(
             done.result,
@@ -347,21 +320,12 @@ class Packaging:
         work = emission.COMPOSITES.get(done.call.name)
         if work is None:
             raise Refused(f"the inside of {done.call.name} is not known: compute it by calls of one operation each")
-        operands = [emission.PackageTerm(_value(operand), operand.state) for operand in before]
+        operands = [_value(operand) for operand in before]
         plain = next((self._operand(arg) for arg in done.args if type(arg) is self._plaintext), None)
         if plain is not None:
-            operands[0] = emission.PackageTerm(self.lowered(before[0], plain), operands[0].state)
-        try:
-            value = work(self, done.args, operands, None if plain is None else self.constant(plain))
-        except emission.Unknown as reason:
-            raise Refused(str(reason)) from reason
-        self._made(done.target, value)
-
-    def take_plan(self, plan: BootstrapPlan) -> None:
-        """The shape of bootstrapping; a package has one."""
-        if self._plan not in (None, plan):
-            raise Refused("the script bootstraps in two shapes, and a package has one: take one level budget")
-        self._plan = plan
+            operands[0] = self.lowered(before[0], plain)
+        number = None if plain is None else self.constant(plain)
+        self._made(done.target, work(self.builder, done.args, operands, number))
 
     # The end.
     def collected(self) -> Package:
@@ -393,7 +357,7 @@ class Packaging:
         is_whole = constants is not None or self.constants is None or isinstance(self.constants, ConstantsInMemory)
         if constants is None:
             constants = self.constants if isinstance(self.constants, ConstantsInMemory) else ConstantsInMemory()
-        params = replace(self.params, slots=self._slots or self.params.slots, bootstrap=self._plan)
+        params = replace(self.params, slots=self._slots or self.params.slots, bootstrap=self.builder.plan)
         made = self.builder.unkeyed(self.name, params, constants, provenance=versions())
         if not made.outputs:
             raise NotPackaged(f"{self.name}: nothing is decrypted, so the package has no output: decrypt the results")
@@ -401,7 +365,7 @@ class Packaging:
         try:
             run.run()
         except PenstockError as error:
-            raise NotPackaged(f"{self.places[run.done]}: {error}") from error
+            raise NotPackaged(f"{self.builder.places[run.done]}: {error}") from error
         stated = run.stated()
         inputs = {name: values for name, values in self.inputs.items() if values is not None}
         is_whole = is_whole and inputs.keys() == self.inputs.keys()
