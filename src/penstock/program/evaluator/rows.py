@@ -242,7 +242,7 @@ class RowWriter(Evaluator, ABC):
         """A series without a power of its operand: OpenFHE ends the process that asks for one."""
         return self.add(self.rescale(self.mult(a, 0.0)), value)
 
-    def scope(self, name: str) -> AbstractContextManager[str]:
+    def scope(self, name: str) -> AbstractContextManager[object]:
         return self.builder.open_scope(name)
 
     # One row.

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,10 +19,10 @@ import numpy as np
 from penstock.base.system.own_file import one_at_a_time
 from penstock.errors import UsageError
 from penstock.program.evaluator import arguments
-from penstock.program.evaluator.call import Cipher
+from penstock.program.evaluator.call import Call, Cipher, Executed, Manner, Monomial
 from penstock.program.evaluator.fits import check_real_number
-from penstock.program.evaluator.protocol import Evaluator, Operand, Plain, PlainCalls, Values, Weight, check_real
-from penstock.program.evaluator.rows import ciphertext, relinearized
+from penstock.program.evaluator.protocol import Evaluator, Plain, Values, Weight, check_real
+from penstock.program.evaluator.rows import ciphertext
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.package.builder import PackageBuilder
 from penstock.program.package.content import (
@@ -51,26 +51,18 @@ class NotOblivious(UsageError):
     """A program that cannot be a package: its calls, constants or inputs depend on decrypted values."""
 
 
-@dataclass(eq=False, slots=True)
-class Captured:
-    """A ciphertext: its limbs and scale, and the number of the value that it is."""
-
-    cipher: Cipher
-    number: int
-
-
-class CaptureEvaluator(PlainCalls):
+class CaptureEvaluator(SymbolicEvaluator):
     """Follows limbs and scales as the `trace` reading does, and gives each call to a `PackageBuilder`.
 
-    `inputs` has the encrypted vectors, which no package holds. `decrypted` has what `decrypt` returned, in order.
+    The value of a ciphertext is its number in the package. `inputs` has the encrypted vectors, which no package holds.
+    `decrypted` has what `decrypt` returned, in order.
     """
 
     def __init__(
-        self, params: CkksParameters, builder: PackageBuilder, decrypts: Callable[[], Values] | None = None
+        self, params: CkksParameters, package: PackageBuilder, decrypts: Callable[[], Values] | None = None
     ) -> None:
-        self.params, self.builder = params, builder
-        self.turns: int | None = None
-        self.inner = SymbolicEvaluator(params)
+        super().__init__(params)
+        self.package = package
         self.decrypted: list[Values] = []
         self.inputs: dict[str, Values] = {}
         self.input_digests: list[str] = []
@@ -78,15 +70,31 @@ class CaptureEvaluator(PlainCalls):
         self._decrypts = (lambda: np.zeros(params.slots)) if decrypts is None else decrypts
         self._names: dict[str, int] = {}
 
-    def encrypt(self, values: Values, *, name: str | None = None) -> Captured:
-        fresh = self.inner.encrypt(values, name=name)  # which checks the shape
+    @property
+    def has_small_ring(self) -> bool:
+        """Packages have none."""
+        return False
+
+    def execute(self, call: Call) -> Executed:
+        number = self.package.add(
+            _verb_of(call),
+            [operand.value for operand in call.operands],
+            constants=[] if call.plain is None else [self._constant(call.plain)],
+            number=0.0 if call.scalar is None else call.scalar,
+            argument=call.state.limbs if call.kind is OpKind.MOD_DROP else call.argument or 0,
+            state=call.state,
+        )
+        return Executed(call.state, number)
+
+    def encrypt(self, values: Values, *, name: str | None = None) -> Cipher:
+        fresh = super().encrypt(values, name=name)  # which checks the shape
         vector = np.asarray(values)
         if self.params.library == "openfhe":
             check_real(vector)
         self.input_digests.append(_digest(vector))
         given = Input(self._input_name(name), len(vector), is_complex=vector.dtype.kind == "c")
         self.inputs[given.name] = vector.copy()
-        return Captured(fresh, self.builder.encrypt(given, fresh.state))
+        return replace(fresh, value=self.package.encrypt(given, fresh.state))
 
     def _input_name(self, name: str | None) -> str:
         """The name of an input; a name that comes again is numbered."""
@@ -96,147 +104,79 @@ class CaptureEvaluator(PlainCalls):
         self._names[name] = times + 1
         return f"{name}[{times}]" if times else name
 
-    def encode(self, values: Values | Callable[[], Values], *, name: str | None = None) -> Plain:
-        return Plain.of(values, self.params.slots, name)
-
-    def decrypt(self, a: Captured) -> Values:
-        self.inner.decrypt(_cipher("decrypt", a))
-        self.builder.output(a.number, Output(f"output[{len(self.decrypted)}]", self.params.slots))
+    def decrypt(self, a: Cipher) -> Values:
+        super().decrypt(a)
+        self.package.output(a.value, Output(f"output[{len(self.decrypted)}]", self.params.slots))
         self.decrypted.append(self._decrypts())
         return self.decrypted[-1].copy()
 
-    def add(self, a: Operand, b: Operand) -> Captured:
-        if not isinstance(a, Captured):
-            a, b = arguments.swapped("add", a, b, is_ciphertext=isinstance(b, Captured))
-        return self._sum((Verb.ADD, Verb.ADD_PLAIN, Verb.ADD_SCALAR), self.inner.add, a, b)
+    def _one(self, kind: OpKind, a: Cipher, *, scalar: complex | None = None, **rest: Any) -> Cipher:
+        """A number is real at OpenFHE's sets: what runs encrypted refuses others too."""
+        if scalar is not None and self.params.library == "openfhe":
+            check_real_number(kind, scalar)
+        return super()._one(kind, a, scalar=scalar, **rest)
 
-    def sub(self, a: Operand, b: Operand) -> Captured:
-        if not isinstance(a, Captured):
-            number = arguments.minuend_of(a, is_ciphertext=isinstance(b, Captured))
-            return self._made(
-                Verb.SCALAR_SUB, self.inner.sub(number, b.cipher), [b], number=self._real(OpKind.SUB_SCALAR, number)
-            )
-        return self._sum((Verb.SUB, Verb.SUB_PLAIN, Verb.SUB_SCALAR), self.inner.sub, a, b)
-
-    def mult(self, a: Operand, b: Operand) -> Captured:
-        if not isinstance(a, Captured):
-            a, b = arguments.swapped("mult", a, b, is_ciphertext=isinstance(b, Captured))
-        return self._sum((Verb.MULT, Verb.MULT_PLAIN, Verb.MULT_SCALAR), self.inner.mult, a, b)
-
-    def plain_call(self, name: str, a: Captured, *others: Captured, argument: int | None = None) -> Captured:
-        takes, operands = SHAPES[Verb(name)], (a, *others)
-        if takes.argument == "step" and argument is not None:
-            argument = self._step(argument)
-        pairs = zip(takes.takes, operands, strict=True)
-        given = [_cipher(name, a) if cls == "ciphertext" else _inside(a) for cls, a in pairs]
-        inner = getattr(self.inner, name)(*given, *(() if takes.argument == "none" else (argument,)))
-        if inner is given[0]:  # nothing was to do
-            return operands[0]
-        return self._made(Verb(name), inner, operands, argument=int(argument or 0))
-
-    def _sum(self, verbs: tuple[Verb, Verb, Verb], call: Callable[..., Cipher], a: Captured, b: Operand) -> Captured:
-        """A sum or product with a ciphertext, a plaintext or a number: each has a verb."""
-        pair, with_plain, with_number = verbs
-        if isinstance(b, Captured):
-            return self._made(pair, call(a.cipher, b.cipher), [a, b])
-        if isinstance(b, Plain):
-            return self._made(with_plain, call(a.cipher, b), [a], constants=[self._constant(b)])
-        number = self._real(OpKind(with_number.value), arguments.number_of(b))
-        return self._made(with_number, call(a.cipher, number), [a], number=number)
-
-    def _real(self, what: OpKind, number: complex) -> complex:
-        """A number, which OpenFHE's sets take real: what runs encrypted refuses others too."""
-        if self.params.library == "openfhe":
-            check_real_number(what, number)
-        return number
-
-    def weighted_sum(self, terms: Iterable[Captured], weights: Iterable[Weight]) -> Captured:
-        summed: list[Captured] = []
+    # Calls that are many rows of a trace: their steps are followed aside.
+    def weighted_sum(self, terms: Iterable[Cipher], weights: Iterable[Weight]) -> Cipher:
+        summed: list[Cipher] = []
         plains: list[Plain] = []
         constants: list[int] = []
-        for term, plain in arguments.pairs_of(terms, weights, self, _cipher):
+        for term, plain in arguments.pairs_of(terms, weights, self, ciphertext):
             constants.append(self._constant(plain))
             summed.append(term)
             # A vector that was made for one use is not kept.
             plains.append(Plain(no_vectors, plain.name, plain.encoded, plain.traits))
-        inner = self.inner.weighted_sum([term.cipher for term in summed], plains)
+        inner = self._model().weighted_sum(summed, plains)
         return self._made(Verb.WEIGHTED_SUM, inner, summed, constants=constants)
 
-    def rotate_many(self, a: Captured, steps: Sequence[int]) -> list[Captured]:
-        wanted, cipher = [self._step(step) for step in arguments.steps_of(steps)], _cipher("rotate_many", a)
-        if sum(step != 0 for step in wanted) < 2:
-            return [self.rotate(a, step) for step in wanted]
-        relinearized("rotate_many", cipher)
-        digits = self.decompose(a)
-        return [self.rotate_hoisted(a, digits, step) for step in wanted]
-
-    def _step(self, step: int) -> int:
-        self.inner.turns = self.turns
-        return self.inner.normal_step(step)
-
-    def bootstrap(self, a: Captured, slots: int | None = None) -> Captured:
-        inner = self.inner.bootstrap(_cipher("bootstrap", a), slots)
+    def bootstrap(self, a: Cipher, slots: int | None = None) -> Cipher:
+        inner = self._model().bootstrap(ciphertext("bootstrap", a), slots)
         return self._made(Verb.BOOTSTRAP, inner, [a], argument=int(slots or 0))
 
-    def bootstrap_many(self, operands: Sequence[Captured], slots: int | None = None) -> list[Captured]:
-        operands = arguments.operands_of(operands)
-        inner = self.inner.bootstrap_many([_cipher("bootstrap_many", a) for a in operands], slots)
+    def bootstrap_many(self, operands: Sequence[Cipher], slots: int | None = None) -> list[Cipher]:
+        operands = [ciphertext("bootstrap_many", a) for a in arguments.operands_of(operands)]
+        inner = self._model().bootstrap_many(operands, slots)
         if not inner:
             return []
-        numbers = [a.number for a in operands]
-        first = self.builder.add(
+        numbers = [a.value for a in operands]
+        first = self.package.add(
             Verb.BOOTSTRAP, numbers, results=len(numbers), argument=int(slots or 0), state=inner[0].state
         )
-        return [Captured(cipher, first + at) for at, cipher in enumerate(inner)]
+        return [replace(made, value=first + at) for at, made in enumerate(inner)]
 
-    def chebyshev_series(self, a: Captured, coefficients: Sequence[float], lower: float, upper: float) -> Captured:
+    def chebyshev_series(self, a: Cipher, coefficients: Sequence[float], lower: float, upper: float) -> Cipher:
         checked, lower, upper = arguments.chebyshev_of(coefficients, lower, upper)
         series = PackageSeries(tuple(checked), lower, upper)
-        inner = self.inner.chebyshev_series(_cipher("chebyshev_series", a), checked, lower, upper)
-        return Captured(inner, self.builder.series(Verb.CHEBYSHEV, a.number, series, inner.state))
+        inner = self._model().chebyshev_series(ciphertext("chebyshev_series", a), checked, lower, upper)
+        return replace(inner, value=self.package.series(Verb.CHEBYSHEV, a.value, series, inner.state))
 
-    def chebyshev_function(
-        self, a: Captured, function: Callable[[Values], Values], lower: float, upper: float, degree: int
-    ) -> Captured:
-        return self.chebyshev_series(a, *arguments.function_series(function, lower, upper, degree))
-
-    def polynomial(self, a: Captured, coefficients: Sequence[float]) -> Captured:
+    def polynomial(self, a: Cipher, coefficients: Sequence[float]) -> Cipher:
         series = PackageSeries(arguments.powers_of(coefficients))
-        inner = self.inner.polynomial(_cipher("polynomial", a), series.coefficients)
-        return Captured(inner, self.builder.series(Verb.POLYNOMIAL, a.number, series, inner.state))
+        inner = self._model().polynomial(ciphertext("polynomial", a), series.coefficients)
+        return replace(inner, value=self.package.series(Verb.POLYNOMIAL, a.value, series, inner.state))
 
-    def scaled(self, a: Captured, factor: float) -> Captured:
-        return self._made(
-            Verb.SCALED, self.inner.scaled(_cipher("scaled", a), factor), [a], number=arguments.factor_of(factor)
-        )
+    def scaled(self, a: Cipher, factor: float) -> Cipher:
+        return self._made(Verb.SCALED, super().scaled(a, factor), [a], number=arguments.factor_of(factor))
 
-    def levels(self, a: Captured) -> int:
-        return self.inner.levels(_cipher("levels", a))
+    def scope(self, name: str) -> AbstractContextManager[object]:
+        return self.package.open_scope(name)
 
-    def scope(self, name: str) -> AbstractContextManager[None]:
-        return self.builder.open_scope(name)
-
-    def _made(self, verb: Verb, inner: Cipher, operands: Sequence[Captured], **rest: Any) -> Captured:
-        number = self.builder.add(verb, [operand.number for operand in operands], state=inner.state, **rest)
-        return Captured(inner, number)
+    def _made(self, verb: Verb, inner: Cipher, operands: Sequence[Cipher], **rest: Any) -> Cipher:
+        number = self.package.add(verb, [operand.value for operand in operands], state=inner.state, **rest)
+        return replace(inner, value=number)
 
     def _constant(self, plain: Plain) -> int:
-        kept = plain.kept(self.builder)
+        kept = plain.kept(self.package)
         known = kept.get(_NUMBER)
         if known is None:
-            known = kept[_NUMBER] = self.builder.constant(plain.fleeting())
+            known = kept[_NUMBER] = self.package.constant(plain.fleeting())
         return int(known)
 
 
-def _cipher(what: str, a: Operand) -> Cipher:
-    """What the inner reading follows of an operand that is a ciphertext."""
-    if not isinstance(a, Captured):
-        raise arguments.not_a_ciphertext(what, a)
-    return ciphertext(what, a.cipher)
-
-
-def _inside(a: Operand) -> object:
-    return a.cipher if isinstance(a, Captured) else a
+def _verb_of(call: Call) -> Verb:
+    if isinstance(call.how, Monomial):
+        return Verb.MULT_BY_I
+    return Verb.SCALAR_SUB if call.how is Manner.REVERSED else Verb(call.kind.value)
 
 
 def _digest(values: Values) -> str:
