@@ -9,10 +9,12 @@ network follows He et al. (CVPR 2016, section 4.2), with shortcuts that have no 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,11 +22,12 @@ from penstock.base.arrays import Floats, Ints
 from penstock.errors import UsageError
 from penstock.program.evaluator.circuits import convolution
 from penstock.program.evaluator.circuits.convolution import ImageLayout
+from penstock.program.evaluator.circuits.multiplexed import Multiplexed
 from penstock.program.evaluator.placement import Chain
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator, Values
 from penstock.program.workloads import Check
 from penstock.program.workloads.parts import networks
-from penstock.program.workloads.parts.activations import activation
+from penstock.program.workloads.parts.activations import Activation, activation
 
 NAME = "resnet20"
 DESCRIPTION = "ResNet-20 on an encrypted image, low-memory packing, bootstrapped"
@@ -231,75 +234,121 @@ def program(ev: Evaluator, data: Data, size: Size) -> Floats:
 
     Raises: ParamsError: a part takes more levels than bootstrapping leaves.
     """
-    net = data.network
-    layout = ImageLayout(WIDTHS[0], size.side, ev.params.slots)
-    chain = Chain(ev, blocks())
-    with ev.scope("input"):
-        image = np.zeros((layout.channels, size.side, size.side))
-        image[: networks.COLOURS] = networks.normalized(data.image)
-        a = ev.encrypt(layout.vector(image), name="image")
-        # Two convolutions and an activation come before the first bootstrapping: more limbs would only cost time.
+    return _LowMemory(ev, data.network, size).logits(data.image)
+
+
+class Inference(ABC):
+    """One inference, in a packing of the channels."""
+
+    layout: ImageLayout | Multiplexed
+    """Of the channels, as far as the inference has come."""
+
+    def __init__(self, ev: Evaluator, net: ResNet20, relu: Activation, blocks: list[int], needed: int) -> None:
+        """Args: needed: levels before the first bootstrapping: more limbs would only cost time."""
+        self.ev, self.net, self.relu, self.needed = ev, net, relu, needed
+        self.chain = Chain(ev, blocks)
+
+    def logits(self, picture: Floats) -> Floats:
+        ev, net, layout = self.ev, self.net, self.layout
+        with ev.scope("input"):
+            image = np.zeros((layout.channels, layout.side, layout.side))
+            image[: networks.COLOURS] = networks.normalized(picture)
+            a = ev.encrypt(layout.vector(image), name="image")
+            a = ev.mod_drop(a, min(ev.params.num_q, self.needed + 1))
+        with ev.scope("stem"):
+            weight = np.zeros((layout.channels, layout.channels, 3, 3))
+            weight[:, : networks.COLOURS] = net.weights[0]
+            a = self._convolved(self.before(a), weight / net.bounds[0], net.biases[0] / net.bounds[0], 1)
+            a = self._activation(a)
+        layer = 1
+        for stage in range(len(WIDTHS)):
+            for block in range(BLOCKS):
+                with ev.scope("block"):
+                    a = self._block(self.before(a), layer, 2 if stage > 0 and block == 0 else 1)
+                    layer += 2
+        with ev.scope("output"):
+            return self._output(self.before(a))
+
+    def _block(self, a: Ciphertext, layer: int, stride: int) -> Ciphertext:
+        """Two convolutions and the shortcut round them."""
+        ev, net = self.ev, self.net
+        before, inner, after = net.bounds[layer - 1 : layer + 2]
+        first, second = net.weights[layer] * (before / inner), net.weights[layer + 1] * (inner / after)
+        layout = self.layout
+        inside = self._convolved(a, first, net.biases[layer] / inner, stride)
+        with ev.scope("shortcut"):
+            factor = float(before / after)
+            beside = ev.rescale(ev.mult(a, factor) if stride == 1 else self._halved(a, layout, factor))
+        inside = self._activation(inside)
+        inside = self._convolved(self.before(inside), second, net.biases[layer + 1] / after, 1)
+        return self._activation(ev.add(inside, beside))
+
+    def _activation(self, a: Ciphertext) -> Ciphertext:
+        """ReLU; bootstrapped before where the levels do not suffice."""
+        with self.ev.scope("activation"):
+            return self.relu.apply(self.ev, a, self.chain, self.slots())
+
+    def before(self, a: Ciphertext) -> Ciphertext:
+        return self.chain.before(a, slots=self.slots())
+
+    def slots(self) -> int | None:
+        """The period at which values are bootstrapped; `None`: at all slots."""
+        return None
+
+    @abstractmethod
+    def _convolved(self, a: Ciphertext, weight: Floats, bias: Floats, stride: int) -> Ciphertext:
+        """A convolution; the layout becomes the result's."""
+
+    @abstractmethod
+    def _halved(self, a: Ciphertext, layout: Any, factor: float) -> Ciphertext:
+        """The shortcut beside a convolution that halves the image, from the layout before it; not rescaled."""
+
+    @abstractmethod
+    def _output(self, a: Ciphertext) -> Floats:
+        """The last layer."""
+
+
+class _LowMemory(Inference):
+    """`order[i]` is the network's number of channel i of the layout."""
+
+    layout: ImageLayout
+
+    def __init__(self, ev: Evaluator, net: ResNet20, size: Size) -> None:
+        # Two convolutions and an activation come before the first bootstrapping.
         needed = 2 * CONVOLUTION_LEVELS + ACTIVATION_LEVELS + RESERVE
-        a = ev.mod_drop(a, min(ev.params.num_q, needed + 1))
-    with ev.scope("stem"):
-        weight = np.zeros((layout.channels, layout.channels, 3, 3))
-        weight[:, : networks.COLOURS] = net.weights[0]
-        a = _convolution(ev, chain.before(a), layout, weight / net.bounds[0], net.biases[0] / net.bounds[0])
-        a = _activation(ev, a, chain)
-    layer = 1
-    order: Ints = np.arange(WIDTHS[0])
-    for stage in range(len(WIDTHS)):
-        for block in range(BLOCKS):
-            with ev.scope("block"):
-                halved = stage > 0 and block == 0
-                a, layout, order = _block(ev, chain.before(a), layout, order, net, layer, halved, chain)
-                layer += 2
-    with ev.scope("output"):
-        weight = net.linear[:, order] * net.bounds[-1]
-        at = slice(0, layout.block * networks.CLASSES, layout.block)
-        bias = np.zeros(layout.slots)
-        bias[at] = net.linear_bias
-        logits = ev.rescale(convolution.pooled_linear(ev, chain.before(a), layout, weight))
-        decrypted: Floats = np.real(ev.decrypt(ev.add(logits, ev.encode(bias))))
-        return decrypted[at]
+        super().__init__(ev, net, activation(RELU), blocks(), needed)
+        self.layout = ImageLayout(WIDTHS[0], size.side, ev.params.slots)
+        self.order: Ints = np.arange(WIDTHS[0])
 
-
-def _block(
-    ev: Evaluator,
-    a: Ciphertext,
-    layout: ImageLayout,
-    order: Ints,
-    net: ResNet20,
-    layer: int,
-    halved: bool,
-    chain: Chain,
-) -> tuple[Ciphertext, ImageLayout, Ints]:
-    """Two convolutions and the shortcut round them. `order[i]` is the network's number of channel i of the layout."""
-    before, inner, after = net.bounds[layer - 1 : layer + 2]
-    first, second = net.weights[layer] * (before / inner), net.weights[layer + 1] * (inner / after)
-    biases = net.biases[layer] / inner, net.biases[layer + 1] / after
-    if halved:
-        wide, wide_order = ImageLayout(2 * layout.channels, layout.side // 2, layout.slots), _wider(order)
+    def _convolved(self, a: Ciphertext, weight: Floats, bias: Floats, stride: int) -> Ciphertext:
+        ev, layout, order = self.ev, self.layout, self.order
+        if stride == 1:
+            weights = [weight[order][:, order]]
+        else:
+            self.layout, self.order = ImageLayout(2 * layout.channels, layout.side // 2, layout.slots), _wider(order)
+            weights = [weight[self.order[i::2]][:, order] for i in (0, 1)]
         with ev.scope("convolution"):
             shifted = convolution.neighbours(ev, a, layout)
-            halves = [
-                ev.rescale(convolution.convolve(ev, shifted, layout, first[wide_order[i::2]][:, order], stride=2))
-                for i in (0, 1)
-            ]
+            products = [ev.rescale(convolution.convolve(ev, shifted, layout, part, stride)) for part in weights]
             del shifted
+            if stride == 1:
+                return ev.add(products[0], convolution.biases(ev, layout, bias[order]))
         with ev.scope("compaction"):
-            inside = ev.rescale(convolution.compact(ev, halves[0], halves[1], layout))
-            inside = ev.add(inside, convolution.biases(ev, wide, biases[0][wide_order]))
-        with ev.scope("shortcut"):
-            beside = ev.rescale(convolution.compact(ev, a, None, layout, before / after))
-        layout, order = wide, wide_order
-    else:
-        inside = _convolution(ev, a, layout, first[order][:, order], biases[0][order])
-        with ev.scope("shortcut"):
-            beside = ev.rescale(ev.mult(a, float(before / after)))
-    inside = _activation(ev, inside, chain)
-    inside = _convolution(ev, chain.before(inside), layout, second[order][:, order], biases[1][order])
-    return _activation(ev, ev.add(inside, beside), chain), layout, order
+            product = ev.rescale(convolution.compact(ev, products[0], products[1], layout))
+            return ev.add(product, convolution.biases(ev, self.layout, bias[self.order]))
+
+    def _halved(self, a: Ciphertext, layout: ImageLayout, factor: float) -> Ciphertext:
+        return convolution.compact(self.ev, a, None, layout, factor)
+
+    def _output(self, a: Ciphertext) -> Floats:
+        ev, layout = self.ev, self.layout
+        at = slice(0, layout.block * networks.CLASSES, layout.block)
+        bias = np.zeros(layout.slots)
+        bias[at] = self.net.linear_bias
+        weight = self.net.linear[:, self.order] * self.net.bounds[-1]
+        logits = ev.rescale(convolution.pooled_linear(ev, a, layout, weight))
+        decrypted: Floats = np.real(ev.decrypt(ev.add(logits, ev.encode(bias))))
+        return decrypted[at]
 
 
 def _wider(order: Ints) -> Ints:
@@ -310,18 +359,6 @@ def _wider(order: Ints) -> Ints:
     wider[0::2] = kept
     wider[1::2] = np.setdiff1d(np.arange(width), kept)
     return wider
-
-
-def _convolution(ev: Evaluator, a: Ciphertext, layout: ImageLayout, weight: Floats, bias: Floats) -> Ciphertext:
-    with ev.scope("convolution"):
-        product = ev.rescale(convolution.convolve(ev, convolution.neighbours(ev, a, layout), layout, weight))
-        return ev.add(product, convolution.biases(ev, layout, bias))
-
-
-def _activation(ev: Evaluator, a: Ciphertext, chain: Chain) -> Ciphertext:
-    """ReLU; bootstrapped before where the levels do not suffice."""
-    with ev.scope("activation"):
-        return activation(RELU).apply(ev, a, chain)
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:

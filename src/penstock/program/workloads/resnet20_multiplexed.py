@@ -20,7 +20,6 @@ from penstock.base.arrays import Floats
 from penstock.program.evaluator.circuits import multiplexed
 from penstock.program.evaluator.circuits.bootstrap import input_levels
 from penstock.program.evaluator.circuits.multiplexed import Multiplexed
-from penstock.program.evaluator.placement import Chain
 from penstock.program.evaluator.protocol import Ciphertext, Evaluator
 from penstock.program.workloads import Check, resnet20
 from penstock.program.workloads.parts import networks
@@ -61,83 +60,41 @@ def blocks(relu: Activation) -> list[int]:
 
 def program(ev: Evaluator, data: Data, size: Size) -> Floats:
     """The logits, (10,). A ciphertext of layer i holds its values over `bounds[i]`."""
-    return _Inference(ev, data.network, size).logits(data.image)
+    return _Multiplexed(ev, data.network, size).logits(data.image)
 
 
-class _Inference:
-    """One inference."""
+class _Multiplexed(resnet20.Inference):
+    """One inference; the layout changes with each convolution."""
+
+    layout: Multiplexed
 
     def __init__(self, ev: Evaluator, net: ResNet20, size: Size) -> None:
-        self.ev, self.net, self.size = ev, net, size
-        self.relu = activation(size.activation)
-        self.chain = Chain(ev, blocks(self.relu))
+        relu = activation(size.activation)
+        # The stem and one convolution run on fresh encryptions.
+        needed = 2 * multiplexed.LEVELS + sum(relu.blocks) + input_levels(ev.params)
+        super().__init__(ev, net, relu, blocks(relu), needed)
         self.layout = Multiplexed(WIDTHS[0], size.side, 1, ev.params.slots)
+        self._is_sparse = size.sparse
 
-    def logits(self, picture: Floats) -> Floats:
-        ev, net, layout = self.ev, self.net, self.layout
-        with ev.scope("input"):
-            image = np.zeros((layout.channels, self.size.side, self.size.side))
-            image[: networks.COLOURS] = networks.normalized(picture)
-            a = ev.encrypt(layout.vector(image), name="image")
-            # The stem and one convolution run on fresh encryptions; more limbs would only cost time.
-            needed = 2 * multiplexed.LEVELS + sum(self.relu.blocks) + input_levels(ev.params)
-            a = ev.mod_drop(a, min(ev.params.num_q, needed + 1))
-        with ev.scope("stem"):
-            weight = np.zeros((layout.channels, layout.channels, 3, 3))
-            weight[:, : networks.COLOURS] = net.weights[0]
-            a = self._convolution(a, weight / net.bounds[0], net.biases[0] / net.bounds[0])
-            a = self._activation(a)
-        layer = 1
-        for stage in range(len(WIDTHS)):
-            for block in range(BLOCKS):
-                with ev.scope("block"):
-                    a = self._block(a, layer, 2 if stage > 0 and block == 0 else 1)
-                    layer += 2
-        with ev.scope("output"):
-            a = self._before(a)
-            made = multiplexed.pooled_linear(ev, a, self.layout, net.linear * net.bounds[-1])
-            at = slice(0, None, self.layout.period)
-            outputs = np.concatenate([np.real(ev.decrypt(ev.rescale(part)))[at] for part in made])
-            return outputs[: networks.CLASSES] + net.linear_bias
-
-    def _block(self, a: Ciphertext, layer: int, stride: int) -> Ciphertext:
-        """Two convolutions and the shortcut round them."""
-        ev, net = self.ev, self.net
-        before, inner, after = net.bounds[layer - 1 : layer + 2]
-        first, second = net.weights[layer] * (before / inner), net.weights[layer + 1] * (inner / after)
-        a = self._before(a)
-        layout = self.layout
-        inside = self._convolved(a, first, net.biases[layer] / inner, stride)
-        with ev.scope("shortcut"):
-            if stride == 1:
-                beside = ev.mult(a, float(before / after))
-            else:
-                beside = multiplexed.downsample(ev, a, layout, float(before / after))
-            beside = ev.rescale(beside)
-        inside = self._convolution(self._activation(inside), second, net.biases[layer + 1] / after)
-        return self._activation(ev.add(inside, beside))
-
-    def _convolution(self, a: Ciphertext, weight: Floats, bias: Floats) -> Ciphertext:
-        return self._convolved(self._before(a), weight, bias, 1)
+    def slots(self) -> int | None:
+        return self.layout.period if self._is_sparse else None
 
     def _convolved(self, a: Ciphertext, weight: Floats, bias: Floats, stride: int) -> Ciphertext:
-        """A convolution; the layout becomes the result's."""
         ev, layout = self.ev, self.layout
         with ev.scope("convolution"):
             product = ev.rescale(multiplexed.convolve(ev, a, layout, weight, stride))
             self.layout = layout.strided(len(weight), stride)
             return ev.add(product, multiplexed.biases(ev, self.layout, bias))
 
-    def _activation(self, a: Ciphertext) -> Ciphertext:
-        with self.ev.scope("activation"):
-            return self.relu.apply(self.ev, a, self.chain, self._slots())
+    def _halved(self, a: Ciphertext, layout: Multiplexed, factor: float) -> Ciphertext:
+        return multiplexed.downsample(self.ev, a, layout, factor)
 
-    def _before(self, a: Ciphertext) -> Ciphertext:
-        return self.chain.before(a, slots=self._slots())
-
-    def _slots(self) -> int | None:
-        """The period of the values, where the size bootstraps at it."""
-        return self.layout.period if self.size.sparse else None
+    def _output(self, a: Ciphertext) -> Floats:
+        ev, net = self.ev, self.net
+        made = multiplexed.pooled_linear(ev, a, self.layout, net.linear * net.bounds[-1])
+        at = slice(0, None, self.layout.period)
+        outputs = np.concatenate([np.real(ev.decrypt(ev.rescale(part)))[at] for part in made])
+        return outputs[: networks.CLASSES] + net.linear_bias
 
 
 def check(clear: Floats, got: Floats, data: Data, size: Size) -> Check:
