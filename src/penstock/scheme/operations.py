@@ -233,6 +233,21 @@ def rotation_galois_element(step: int, ring_dim: int) -> int:
     return pow(5, step % (ring_dim // 2), 2 * ring_dim)
 
 
+@cache
+def rotation_steps(ring_dim: int) -> dict[int, int]:
+    """Galois element -> the step of the rotation that it is, in (-N/4, N/4].
+
+    >>> rotation_steps(4096)[5], rotation_steps(4096)[3277]
+    (1, -1)
+    """
+    half, element, steps = ring_dim // 2, 1, {}
+    for step in range(half):
+        steps[element] = step if step <= half // 2 else step - half
+        element = element * 5 % (2 * ring_dim)
+    return steps
+
+
+@cache
 def rotation_key(step: int, ring_dim: int) -> str:
     """The key id of a left rotation by `step` slots: `rot:<galois_element>`."""
     return f"rot:{rotation_galois_element(step, ring_dim)}"

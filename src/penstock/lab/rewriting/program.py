@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.errors import TraceError
-from penstock.scheme.operations import OpKind, rotation_key
+from penstock.scheme.operations import OpKind, rotation_key, rotation_steps
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.builder import rows_to_table
 from penstock.scheme.traces.inspect import check_rules
@@ -184,15 +183,6 @@ class Program:
         return len({op.key for op in self.ops if op.key is not None})
 
 
-@lru_cache(maxsize=8)
-def _steps(ring_dim: int) -> dict[int, int]:
-    half, element, steps = ring_dim // 2, 1, {}
-    for step in range(half):
-        steps[element] = step if step <= half // 2 else step - half
-        element = element * 5 % (2 * ring_dim)
-    return steps
-
-
 def galois_step(key: str | None, ring_dim: int) -> int:
     """Slots to the left that the key `rot:<galois_element>` turns, in (-N/4, N/4].
 
@@ -201,7 +191,7 @@ def galois_step(key: str | None, ring_dim: int) -> int:
     (1, 0)
     """
     element = (key or "").removeprefix("rot:")
-    step = _steps(ring_dim).get(int(element)) if element.isdigit() else None
+    step = rotation_steps(ring_dim).get(int(element)) if element.isdigit() else None
     if step is None:
         raise TraceError(f"key '{key}' turns no slots; a rotation reads rot:<power of 5 modulo 2N>")
     return step

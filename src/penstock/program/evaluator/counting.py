@@ -22,7 +22,7 @@ from penstock.program.evaluator.scaling import ScaleState
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
 from penstock.program.evaluator.tally import Tally, peak
 from penstock.program.evaluator.tally_builder import TallyBuilder
-from penstock.scheme.operations import KINDS, OpKind, rotation_key
+from penstock.scheme.operations import KINDS, OpKind
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.work.shapes import Shape
 
@@ -118,8 +118,7 @@ class _Counting(SymbolicEvaluator):
         self._moves: dict[str, dict[int, _Move]] = {kind: {} for kind in KINDS}
         self._family: list[_Counting] = [self]
         """Those that count into the same builder."""
-        self._galois: dict[int, str] = {}
-        self._plaintext_bytes: dict[int, int] = {}
+        self._plaintext_size = lru_cache(maxsize=None)(params.plaintext_bytes)
 
     def sibling(self, params: CkksParameters) -> _Counting:
         sibling = _Counting(params, self.builder)
@@ -145,12 +144,6 @@ class _Counting(SymbolicEvaluator):
 
     def scope(self, name: str) -> AbstractContextManager[str]:
         return nullcontext(name)
-
-    def _rotation_key(self, step: int) -> str:
-        key = self._galois.get(step)
-        if key is None:
-            key = self._galois[step] = rotation_key(step, self.params.ring_dim)
-        return key
 
     def _move(self, kind: OpKind, code: int) -> _Move | None:
         """Of operands of these states; `None` where their rule is not known yet."""
@@ -219,12 +212,6 @@ class _Counting(SymbolicEvaluator):
         if rule.polynomials >= 3:
             builder.three.add(made)
         return Cipher(made, rule.state, rule.polynomials)
-
-    def _plaintext_size(self, limbs: int) -> int:
-        size = self._plaintext_bytes.get(limbs)
-        if size is None:
-            size = self._plaintext_bytes[limbs] = self.params.plaintext_bytes(limbs)
-        return size
 
     def _use(self, plain: Plain, limbs: int) -> None:
         """The encoding of a plaintext at `limbs` limbs is used in this step."""

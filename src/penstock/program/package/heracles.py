@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import TraceError
 from penstock.program.package.builder import PackageBuilder
-from penstock.program.package.content import Constants, Input, Output, Package, Verb
-from penstock.scheme.operations import OpKind
+from penstock.program.package.content import Input, Output, Package, Verb
+from penstock.program.package.file import PackageFile
+from penstock.scheme.operations import OpKind, rotation_steps
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces import wire
 from penstock.scheme.traces.heracles import (
@@ -54,14 +54,6 @@ _PAIRS = {
 }
 
 
-class CoefficientSink(Constants, Protocol):
-    """Takes constants as coefficients: a package file."""
-
-    def add_coefficients(self, integers: npt.NDArray[np.int64], exponent: int) -> int:
-        """The number of a constant."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Residues:
     """One polynomial: (N,) coefficients modulo each prime."""
@@ -72,7 +64,7 @@ class Residues:
 
 
 def package_of_heracles(
-    trace: bytes, values: bytes, sink: CoefficientSink, params: CkksParameters | None = None, *, name: str = "heracles"
+    trace: bytes, values: bytes, sink: PackageFile, params: CkksParameters | None = None, *, name: str = "heracles"
 ) -> Package:
     """The package of a trace and its values.
 
@@ -167,19 +159,14 @@ class _Builder:
         self,
         trace: HeraclesTrace,
         values: Mapping[str, tuple[Residues, ...]],
-        sink: CoefficientSink,
+        sink: PackageFile,
         params: CkksParameters,
     ) -> None:
         self._trace, self._given, self._sink, self.params = trace, values, sink, params
-        self._builder = PackageBuilder(sink)  # type: ignore[arg-type]  # constants come as coefficients
+        self._builder = PackageBuilder(sink)
         self._numbers: dict[str, int] = {}
         self._constants: dict[str, int] = {}
         self._unused: dict[str, int] = {}
-        self._steps: dict[int, int] = {}
-        element = 1
-        for step in range(params.ring_dim // 2):
-            self._steps[element] = step
-            element = element * 5 % (2 * params.ring_dim)
 
     def package(self, name: str) -> Package:
         for index, (call, kind) in enumerate(merged(self._trace.instructions)):
@@ -247,9 +234,10 @@ class _Builder:
         element = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
         if element == 2 * self.params.ring_dim - 1:
             return self._builder.add(Verb.CONJUGATE, cipher)
-        if element not in self._steps:
+        step = rotation_steps(self.params.ring_dim).get(element)
+        if step is None:
             raise TraceError(f"{where}: '{GALOIS}' is '{text[:40]}', and no rotation of the slots has it")
-        return self._builder.add(Verb.ROTATE, cipher, argument=self._steps[element])
+        return self._builder.add(Verb.ROTATE, cipher, argument=step % (self.params.ring_dim // 2))
 
     def _scalar(self, call: HeraclesCall, where: str) -> float:
         try:

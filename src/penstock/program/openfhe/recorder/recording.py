@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import platform
 import sys
 import threading
@@ -15,19 +14,19 @@ from typing import Protocol
 from penstock.base.system.host import installed_version
 from penstock.base.version import __version__
 from penstock.errors import ParamsError
+from penstock.program.evaluator.rows import state_of
 from penstock.program.evaluator.scaling import Aligned, ScaleState, align_pair
 from penstock.program.openfhe.recorder.calls import Finished, Form, RecordedCall
 from penstock.program.openfhe.recorder.expansions import Expander
 from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.parameters import context_parameters
 from penstock.program.openfhe.types import Arguments, Ciphertext, CryptoContext, Plaintext
-from penstock.scheme.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key
+from penstock.scheme.operations import CONJ_KEY, RELIN_KEY, OpKind, rotation_key, rotation_steps
 from penstock.scheme.traces.builder import TraceBuilder
 from penstock.scheme.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
 
 # Looked up once: an Enum's attributes and hashes are Python calls, and every operation passes here.
 _MULT, _MULT_PLAIN, _MULT_NO_RELIN = OpKind.MULT, OpKind.MULT_PLAIN, OpKind.MULT_NO_RELIN
-_rotation_key = functools.cache(rotation_key)
 Handler = Callable[["Recording", Finished], None]
 
 
@@ -84,9 +83,7 @@ class Recording:
         self._lock = threading.Lock()
         self._origin = time.perf_counter()
         # A program meets few states: looking them up is cheaper than making them.
-        self._states: dict[tuple[int, int], ScaleState] = {}
         self._alignments: dict[tuple[int, int, int, int, bool], Aligned] = {}
-        self._steps: dict[int, int] | None = None
         self._inputs = 0
         self._surprises = 0
         self._relin_keys = 0
@@ -164,11 +161,7 @@ class Recording:
     # Objects.
     def _state(self, ciphertext: Ciphertext) -> ScaleState:
         """What the ciphertext itself says."""
-        level, degree = ciphertext.GetLevel(), ciphertext.GetNoiseScaleDeg()
-        state = self._states.get((level, degree))
-        if state is None:
-            state = self._states[(level, degree)] = ScaleState(max(1, self._num_q - level), degree)
-        return state
+        return state_of(max(1, self._num_q - ciphertext.GetLevel()), ciphertext.GetNoiseScaleDeg())
 
     def _known(self, ciphertext: Ciphertext) -> Known:
         """The object of an operand; one that nobody saw being made is an input."""
@@ -200,13 +193,7 @@ class Recording:
 
     def step_of(self, galois_element: int) -> int | None:
         """The rotation that an automorphism is, if it is one: nearest to zero."""
-        half = self.params.ring_dim // 2
-        if self._steps is None:
-            element, self._steps = 1, {}
-            for step in range(half):
-                self._steps[element] = step if step <= half // 2 else step - half
-                element = element * 5 % (4 * half)
-        return self._steps.get(galois_element)
+        return rotation_steps(self.params.ring_dim).get(galois_element)
 
     # Rows.
     def _row(
@@ -319,7 +306,7 @@ class Recording:
             return
         a = self._known(done.args[0])
         out = self._made(done.result, 2)
-        self._row(done, OpKind.ROTATE, (a,), out, key=_rotation_key(step, self.params.ring_dim), step=step)
+        self._row(done, OpKind.ROTATE, (a,), out, key=rotation_key(step, self.params.ring_dim), step=step)
 
     def _automorphism(self, done: Finished) -> None:
         element = int(done.args[1])
@@ -348,7 +335,7 @@ class Recording:
         a, digits = self._known(done.args[0]), self._known(done.args[-1])
         out = self._made(done.result, 2)
         self._row(
-            done, OpKind.ROTATE_HOISTED, (a, digits), out, key=_rotation_key(step, self.params.ring_dim), step=step
+            done, OpKind.ROTATE_HOISTED, (a, digits), out, key=rotation_key(step, self.params.ring_dim), step=step
         )
 
     def _drop(self, done: Finished) -> None:
