@@ -354,7 +354,7 @@ def install() -> None:
     from penstock.program.package.capture import CaptureEvaluator
 
     after(CaptureEvaluator, "encrypt", lambda self, made, values, **_: WATCH.note(self.package, values))
-    after(PackageBuilder, "unkeyed", lambda self, made, *_, **__: WATCH.given_out(self, made))
+    after(PackageBuilder, "finish", lambda self, made, *_, **__: WATCH.given_out(self, made))
     after(PackageFile, "finish", lambda self, made, package: WATCH.finished(self, package))
     encrypt: Any = packaging.HANDLERS[Form.ENCRYPT]
 

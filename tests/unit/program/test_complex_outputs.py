@@ -31,7 +31,7 @@ def test_outputs_that_depend_on_something_complex_are_told(tmp_path: Path) -> No
     }
     for name, value in made.items():
         builder.output(value, Output(name, 8))
-    package = builder.unkeyed("parts", PARAMS, constants)
+    package = builder.finish("parts", PARAMS, constants, keyed=False)
     expected = {"times i", "sum", "complex constant", "complex input", "turned"}
     assert complex_outputs(package) == expected
     write_package(package, tmp_path / "parts.pkg")

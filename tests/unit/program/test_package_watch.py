@@ -200,10 +200,10 @@ def test_a_search_that_fails_is_a_finding() -> None:
     with WATCH.planted() as found:
         WATCH.note(PackageBuilder(ConstantsInMemory()), X)
         assert WATCH.taken() == []
-        PackageBuilder(ConstantsInMemory()).unkeyed("p", PARAMS, [])  # type: ignore[arg-type]  # holds no weak reference
+        PackageBuilder(ConstantsInMemory()).finish("p", PARAMS, [], keyed=False)  # type: ignore[arg-type]  # no weak reference
     assert "the search failed: TypeError" in found[0]
 
 
 def test_a_test_is_watched_without_asking(request: pytest.FixtureRequest) -> None:
     assert {"watching", "no_package_holds_its_inputs"} <= set(request.fixturenames)
-    assert all(hasattr(each, "__wrapped__") for each in (PackageFile.finish, PackageBuilder.unkeyed))
+    assert all(hasattr(each, "__wrapped__") for each in (PackageFile.finish, PackageBuilder.finish))

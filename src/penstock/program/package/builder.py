@@ -120,26 +120,16 @@ class PackageBuilder:
         *,
         description: str = "",
         provenance: dict[str, str] | None = None,
+        keyed: bool = True,
     ) -> Package:
-        """The package; its keys are found by running it without cryptography. Arguments as `unkeyed`.
+        """The package; its keys are found by running it without cryptography.
 
+        Args:   keyed: else it is returned as it was collected: nothing is checked, and its keys are not known.
         Raises: ParamsError: the program does not fit the parameters.
         """
         from penstock.program.package.replay import with_keys
 
-        return with_keys(self.unkeyed(name, params, constants, description=description, provenance=provenance))
-
-    def unkeyed(
-        self,
-        name: str,
-        params: CkksParameters,
-        constants: Constants,
-        *,
-        description: str = "",
-        provenance: dict[str, str] | None = None,
-    ) -> Package:
-        """The package as it was collected: nothing is checked, and its keys are not known."""
-        return Package(
+        made = Package(
             name=name,
             params=params,
             inputs=tuple(self._inputs),
@@ -151,3 +141,4 @@ class PackageBuilder:
             description=description,
             provenance=dict(provenance or {}),
         )
+        return with_keys(made) if keyed else made

@@ -115,7 +115,7 @@ class _TraceReader:
         for group in _groups(rows):
             self._group(group)
         meta = self.trace.meta
-        made = self.builder.unkeyed(meta.workload, self.params, _NoConstants(len(self._constants)))
+        made = self.builder.finish(meta.workload, self.params, _NoConstants(len(self._constants)), keyed=False)
         return made, [f"{what} ({count} times)" if count > 1 else what for what, count in self.notes.items()]
 
     def _group(self, rows: Sequence[Row]) -> None:

@@ -333,7 +333,7 @@ class Packaging:
 
         Raises: PenstockError: one could not be.
         """
-        return self._settled(self.builder.unkeyed(self.name, self.params, ConstantsInMemory()))
+        return self._settled(self.builder.finish(self.name, self.params, ConstantsInMemory(), keyed=False))
 
     def _settled(self, package: Package) -> Package:
         """With the numbers that the sink gave in the end."""
@@ -358,7 +358,7 @@ class Packaging:
         if constants is None:
             constants = self.constants if isinstance(self.constants, ConstantsInMemory) else ConstantsInMemory()
         params = replace(self.params, slots=self._slots or self.params.slots, bootstrap=self.builder.plan)
-        made = self.builder.unkeyed(self.name, params, constants, provenance=versions())
+        made = self.builder.finish(self.name, params, constants, provenance=versions(), keyed=False)
         if not made.outputs:
             raise NotPackaged(f"{self.name}: nothing is decrypted, so the package has no output: decrypt the results")
         run = StatedReplay(self._settled(made))
