@@ -7,29 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
-from penstock.program.evaluator.protocol import Ciphertext, InnerEvaluator, Operand, Values
-
-
-class SeriesSteps(Protocol):
-    """What a series asks of an evaluator."""
-
-    def mult(self, a: Ciphertext, b: Operand) -> Ciphertext: ...
-
-    def square(self, a: Ciphertext) -> Ciphertext: ...
-
-    def add(self, a: Ciphertext, b: Operand) -> Ciphertext: ...
-
-    def sub(self, a: Ciphertext, b: Operand) -> Ciphertext: ...
-
-    def rescale(self, a: Ciphertext) -> Ciphertext: ...
+from penstock.program.evaluator.protocol import Ciphertext, Evaluator, InnerEvaluator, Values
 
 
 def chebyshev_circuit(
-    ev: SeriesSteps,
+    ev: Evaluator,
     a: Ciphertext,
     coefficients: Sequence[float],
     lower: float = -1.0,
@@ -59,7 +45,7 @@ def library_levels(degree: int) -> int:
     return 1 + sum(degree > bound for bound in LIBRARY_DEGREES)
 
 
-def evaluate(ev: SeriesSteps, x: Ciphertext, series: Values, level_limbs: int = 1) -> Ciphertext:
+def evaluate(ev: Evaluator, x: Ciphertext, series: Values, level_limbs: int = 1) -> Ciphertext:
     """Sum of series[k] T_k(x), x in [-1, 1], in as few levels as its degree allows: `chebyshev_levels`.
 
     Of the polynomials T_k only those are made that a term needs: an even or odd series takes about half of them.
@@ -83,7 +69,7 @@ def _best_split(degree: int, even: bool, odd: bool) -> int:
     counts = {}
     for split in (1 << k for k in range(1, max(2, degree.bit_length() + 1))):
         counter = _Levels()
-        _Series(counter, 0, split, 1).evaluate(full, degree.bit_length())
+        _Series(cast(Evaluator, counter), 0, split, 1).evaluate(full, degree.bit_length())
         counts[split] = counter.products
     return min(counts, key=lambda split: (counts[split], split))
 
@@ -91,7 +77,7 @@ def _best_split(degree: int, even: bool, odd: bool) -> int:
 class _Series:
     """One evaluation: the polynomials T_k that were made, and how a series is divided by them."""
 
-    def __init__(self, ev: SeriesSteps, x: Ciphertext, split: int, level_limbs: int) -> None:
+    def __init__(self, ev: Evaluator, x: Ciphertext, split: int, level_limbs: int) -> None:
         self.ev, self.split, self.level_limbs = ev, split, level_limbs
         self.powers: dict[int, Ciphertext] = {1: x}
 
@@ -154,7 +140,7 @@ def divide(series: Values, giant: int) -> tuple[Values, Values]:
     return quotient, remainder
 
 
-def rescale_level(ev: SeriesSteps, a: Ciphertext, level_limbs: int) -> Ciphertext:
+def rescale_level(ev: Evaluator, a: Ciphertext, level_limbs: int) -> Ciphertext:
     """End of one level: one rescale, or several where a level is wider than one prime (symbolic reading only).
 
     Under automatic scaling the rescale is left to the next multiplication.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,15 +31,7 @@ class Size:
 
     def plan(self, params: CkksParameters) -> RankPlan:
         """Raises: ParamsError, UsageError: the parameters do not carry the query."""
-        return RankPlan(
-            params=params,
-            records=self.records,
-            scores=self.scores,
-            top=self.top,
-            lower_bits=self.lower_bits,
-            degrees=self.degrees,
-            rank_degrees=self.rank_degrees,
-        )
+        return RankPlan(**{**asdict(self), "params": params})
 
 
 def sizes(top: int) -> dict[str, Size]:
