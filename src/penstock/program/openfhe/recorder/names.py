@@ -5,11 +5,12 @@ from __future__ import annotations
 import dis
 import re
 from collections import Counter
-from types import FrameType
+from functools import lru_cache
+from itertools import pairwise
+from types import CodeType, FrameType
 
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]*$")
-_WIDTH = 2
-"""Bytes of one instruction of CPython's code."""
+_STORES = ("STORE_NAME", "STORE_GLOBAL", "STORE_FAST")
 _FRAMES = 4
 """Functions of the script that are looked through for a name."""
 
@@ -33,29 +34,18 @@ def stored_name(frame: FrameType | None) -> str | None:
     for _ in range(_FRAMES):
         if frame is None:
             return None
-        operation, argument = _next(frame)
-        if operation != "RETURN_VALUE":
-            names = {
-                "STORE_NAME": frame.f_code.co_names,
-                "STORE_GLOBAL": frame.f_code.co_names,
-                "STORE_FAST": frame.f_code.co_varnames,
-            }.get(operation, ())
-            return _plain(names[argument]) if argument < len(names) else None
+        following = _following(frame.f_code).get(frame.f_lasti)
+        if following is None or following.opname != "RETURN_VALUE":
+            return _plain(following.argval) if following is not None and following.opname in _STORES else None
         frame = frame.f_back
     return None
 
 
-def _next(frame: FrameType) -> tuple[str, int]:
-    """The instruction after the one that `frame` is at."""
-    code, at, argument = frame.f_code.co_code, frame.f_lasti + _WIDTH, 0
-    while at + 1 < len(code):
-        operation = dis.opname[code[at]]
-        if operation == "EXTENDED_ARG":
-            argument = (argument | code[at + 1]) << 8
-        elif operation != "CACHE":
-            return operation, argument | code[at + 1]
-        at += _WIDTH
-    return "", 0
+@lru_cache(maxsize=64)
+def _following(code: CodeType) -> dict[int, dis.Instruction]:
+    """Place of each instruction -> the one after it."""
+    instructions = [one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"]
+    return {one.offset: following for one, following in pairwise(instructions)}
 
 
 def name_of(thing: object, frame: FrameType | None) -> str | None:
