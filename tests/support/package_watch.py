@@ -349,14 +349,13 @@ WATCH = Watch()
 def install() -> None:
     """Note and search from now on, in this process."""
     from penstock.program.openfhe.recorder import packaging
-    from penstock.program.openfhe.recorder.calls import Form
     from penstock.program.package.builder import PackageBuilder
     from penstock.program.package.capture import CaptureEvaluator
 
     after(CaptureEvaluator, "encrypt", lambda self, made, values, **_: WATCH.note(self.package, values))
     after(PackageBuilder, "finish", lambda self, made, *_, **__: WATCH.given_out(self, made))
     after(PackageFile, "finish", lambda self, made, package: WATCH.finished(self, package))
-    encrypt: Any = packaging.HANDLERS[Form.ENCRYPT]
+    encrypt: Any = packaging.Packaging._encrypt
 
     def encrypted(self: Any, done: Any, before: Any) -> None:
         encrypt(self, done, before)
@@ -364,7 +363,7 @@ def install() -> None:
         told = known is not None and known.values is not None
         WATCH.note(self.builder, np.asarray(known.values if told else done.args[1].GetCKKSPackedValue()))
 
-    packaging.HANDLERS[Form.ENCRYPT] = encrypted
+    packaging.Packaging._encrypt = encrypted  # type: ignore[method-assign]
 
 
 def after(of: type, name: str, seen: Callable[..., None]) -> None:

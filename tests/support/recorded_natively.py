@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 from penstock.program.openfhe.recorder import Recording, ScriptRun, run_script
-from penstock.program.openfhe.recorder import packaging as module
-from penstock.program.openfhe.recorder.calls import Form
 from penstock.program.openfhe.recorder.packaging import Packaging
 from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.package.content import ConstantsInMemory, Package
@@ -59,16 +57,16 @@ def watched(fhe: Any, keys: dict[str, tuple[bytes, bytes]] | None = None) -> Ite
             more of them.
     """
     seen: dict[int, Seen] = {}
-    handlers: dict[Form, Any] = dict(module.HANDLERS)
+    handlers: Any = Packaging._encrypt, Packaging._decrypt
 
     def encrypt(packaging: Packaging, done: Any, before: Any) -> None:
-        handlers[Form.ENCRYPT](packaging, done, before)
+        handlers[0](packaging, done, before)
         noted = seen.setdefault(id(packaging), Seen())
         noted.values.append(np.array(packaging._plaintexts.get(done.args[1]).values))  # type: ignore[union-attr]
         noted.encrypted.append(bytes(fhe.Serialize(done.result, fhe.BINARY)))
 
     def decrypt(packaging: Packaging, done: Any, before: Any) -> None:
-        handlers[Form.DECRYPT](packaging, done, before)
+        handlers[1](packaging, done, before)
         noted = seen[id(packaging)]
         noted.results.append(bytes(fhe.Serialize(done.args[0], fhe.BINARY)))
         noted.decrypted.append(np.array(done.result.GetCKKSPackedValue()))
@@ -90,11 +88,11 @@ def watched(fhe: Any, keys: dict[str, tuple[bytes, bytes]] | None = None) -> Ite
             found = keys[tag]
         noted.relinearization, noted.automorphisms = found
 
-    module.HANDLERS.update({Form.ENCRYPT: encrypt, Form.DECRYPT: decrypt})
+    Packaging._encrypt, Packaging._decrypt = encrypt, decrypt  # type: ignore[method-assign]
     try:
         yield seen
     finally:
-        module.HANDLERS.update(handlers)
+        Packaging._encrypt, Packaging._decrypt = handlers  # type: ignore[method-assign]
 
 
 def _evaluation_keys(fhe: Any, tag: str) -> tuple[bytes, bytes]:

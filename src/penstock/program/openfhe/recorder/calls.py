@@ -16,7 +16,7 @@ from penstock.scheme.operations import OpKind
 
 
 class Form(Enum):
-    """The arguments of a call, which decide how its row is made."""
+    """The arguments of a call, which decide how its row and its instruction are made."""
 
     PAIR = "two operands, at least one a ciphertext"
     ONE = "one ciphertext"
@@ -34,6 +34,11 @@ class Form(Enum):
     FORGET = "the ciphertext is edited by hand"
     KEYS = "evaluation keys are made"
     BOOTSTRAP_SETUP = "the shape of bootstrapping"
+
+    @property
+    def handler(self) -> str:
+        """The method that takes calls of this form, in `Recording` and in `Packaging`: `_pair`, `_one`, …"""
+        return f"_{self.name.lower()}"
 
 
 @dataclass(frozen=True, slots=True)

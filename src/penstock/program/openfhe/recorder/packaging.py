@@ -40,7 +40,6 @@ from penstock.scheme.operations import OpKind
 
 SinkMaker = Callable[[int], ConstantSink]
 """Makes what takes the constants of a package, from its number in the run, 1 for the first."""
-Handler = Callable[["Packaging", Finished, Sequence[Known]], None]
 
 
 class Packaging:
@@ -87,7 +86,7 @@ class Packaging:
             if decrypted:
                 raise Refused(DECRYPTED)
             known = [] if done.call.form is Form.ENCRYPT else [self._checked(operand) for operand in before]
-            HANDLERS[done.call.form](self, done, known)
+            getattr(self, done.call.form.handler)(done, known)
         except (Refused, PenstockError) as error:
             self.refuse(self.builder.place, str(error))
         except Exception as error:
@@ -273,6 +272,8 @@ class Packaging:
             )
         self._made(done.target, self.builder.add(Verb.RELINEARIZE, [_value(before[0])]))
 
+    _key_switch = _relinearize
+
     # Client side.
     def _encrypt(self, done: Finished, before: Sequence[Known]) -> None:
         plaintext = done.args[1]
@@ -389,19 +390,3 @@ def _check_two_polynomials(operands: Sequence[Known]) -> None:
 def _check_unchecked(call: RecordedCall, operands: Sequence[Known]) -> None:
     if len(operands) != 2 or operands[0].state != operands[1].state:
         raise Refused(f"{call.name} leaves out what brings its operands together: call {call.name[:-7]}")
-
-
-HANDLERS: dict[Form, Handler] = {
-    Form.PAIR: Packaging._pair,
-    Form.ONE: Packaging._one,
-    Form.ROTATE: Packaging._rotate,
-    Form.DECOMPOSE: Packaging._decompose,
-    Form.ROTATE_HOISTED: Packaging._rotate_hoisted,
-    Form.AUTOMORPHISM: Packaging._automorphism,
-    Form.DROP: Packaging._drop,
-    Form.RELINEARIZE: Packaging._relinearize,
-    Form.KEY_SWITCH: Packaging._relinearize,
-    Form.ENCRYPT: Packaging._encrypt,
-    Form.DECRYPT: Packaging._decrypt,
-    Form.COMPOSITE: Packaging._composite,
-}

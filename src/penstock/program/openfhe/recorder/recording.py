@@ -27,7 +27,6 @@ from penstock.scheme.traces.schema import ORIGIN_COMPOSITE, Trace, TraceMeta
 
 # Looked up once: an Enum's attributes and hashes are Python calls, and every operation passes here.
 _MULT, _MULT_PLAIN, _MULT_NO_RELIN = OpKind.MULT, OpKind.MULT_PLAIN, OpKind.MULT_NO_RELIN
-Handler = Callable[["Recording", Finished], None]
 
 
 def versions() -> dict[str, str]:
@@ -138,7 +137,13 @@ class Recording:
                 self._known(ciphertext)
 
     def note(
-        self, handler: Handler, call: RecordedCall, args: Arguments, result: object, start: float, end: float
+        self,
+        handler: Callable[[Recording, Finished], None],
+        call: RecordedCall,
+        args: Arguments,
+        result: object,
+        start: float,
+        end: float,
     ) -> None:
         """One finished call. A failure here is kept for the notes: the script goes on."""
         packaging = self.packaging
@@ -441,23 +446,3 @@ class Recording:
 
     def _bootstrap_setup(self, done: Finished) -> None:
         self.expander.bootstrap_setup(done.args)
-
-
-HANDLERS: dict[Form, Handler] = {
-    Form.PAIR: Recording._pair,
-    Form.ONE: Recording._one,
-    Form.ROTATE: Recording._rotate,
-    Form.DECOMPOSE: Recording._decompose,
-    Form.ROTATE_HOISTED: Recording._rotate_hoisted,
-    Form.AUTOMORPHISM: Recording._automorphism,
-    Form.DROP: Recording._drop,
-    Form.RELINEARIZE: Recording._relinearize,
-    Form.KEY_SWITCH: Recording._key_switch,
-    Form.ENCRYPT: Recording._encrypt,
-    Form.DECRYPT: Recording._decrypt,
-    Form.COMPOSITE: Recording._composite,
-    Form.CLONE: Recording._clone,
-    Form.FORGET: Recording._forget,
-    Form.KEYS: Recording._keys,
-    Form.BOOTSTRAP_SETUP: Recording._bootstrap_setup,
-}

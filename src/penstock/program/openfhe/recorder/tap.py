@@ -30,7 +30,7 @@ from penstock.program.openfhe.recorder.identity import Identities, Known
 from penstock.program.openfhe.recorder.packaging import SinkMaker
 from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.openfhe.recorder.parameters import NotRecordable
-from penstock.program.openfhe.recorder.recording import HANDLERS, Recording
+from penstock.program.openfhe.recorder.recording import Recording
 from penstock.program.openfhe.types import Argument, Ciphertext, CryptoContext, Method
 
 
@@ -193,7 +193,7 @@ class Tap:
         setattr(owner, name, function)
 
     def _recorded(self, call: RecordedCall, original: Method) -> Method:
-        recordings, met, handler = self.recordings, self._met, HANDLERS[call.form]
+        recordings, met, handler = self.recordings, self._met, getattr(Recording, call.form.handler)
         names = names_of(original.__doc__ or "")
         # The operands of a call must be known in their state before it.
         meet_first = call.in_place or call.mutable
@@ -226,7 +226,7 @@ class Tap:
 
     def _recorded_ciphertext(self, call: RecordedCall, original: Method) -> Method:
         identities, recordings, met = self.identities, self.recordings, self._met
-        handler = HANDLERS[call.form]
+        handler = getattr(Recording, call.form.handler)
 
         @functools.wraps(original)
         def method(ciphertext: Ciphertext, *args: object, **kwargs: object) -> object:
