@@ -18,12 +18,7 @@ from penstock.program.evaluator.circuits.bootstrap import (
     input_levels,
     refreshed_levels,
 )
-from penstock.program.evaluator.circuits.slot_transform import (
-    decode_stages,
-    diagonals_of_stage,
-    encode_stages,
-    layers_of,
-)
+from penstock.program.evaluator.circuits.slot_transform import diagonals_of_stage, layers_of, stages_of
 from penstock.program.evaluator.clear import ClearEvaluator
 from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
@@ -103,10 +98,10 @@ def dense(stage_list: list[Any], slots: int) -> Complex:
 def test_the_stages_are_the_transform_and_its_inverse(stages: int) -> None:
     slots = 64
     reversed_bits = [int(f"{k:06b}"[::-1], 2) for k in range(slots)]
-    decode = dense(decode_stages(slots, stages, halves=False, factor=1.0, lead=0), slots)
+    decode = dense(stages_of(slots, stages, decode=True, halves=False, factor=1.0), slots)
     expected = np.stack([values_of(column) for column in np.eye(slots, dtype=np.complex128)[reversed_bits]], axis=1)
     assert np.allclose(decode, expected)
-    encode = dense(encode_stages(slots, stages, halves=False, factor=1.0), slots)
+    encode = dense(stages_of(slots, stages, decode=False, halves=False, factor=1.0), slots)
     assert np.allclose(encode @ decode, np.eye(slots))
 
 

@@ -190,9 +190,8 @@ class NoisyEvaluator(ExpandingEvaluator):
 
     def _sum_of(self, a: Noisy, b: Noisy, sign: int = 1) -> Noisy:
         x, y = self._alike(a, b)
-        total = Noisy(x + sign * (b.scale / a.scale) * y, a.scale)
-        total.polynomials = max(a.polynomials, b.polynomials)
-        return total
+        total = x + sign * (b.scale / a.scale) * y
+        return Noisy(total, a.scale, polynomials=max(a.polynomials, b.polynomials))
 
     def _product(self, a: Cipher, b: Cipher, predicted: ScaleState) -> Noisy:
         first, second = self._pair(a, b)
@@ -202,9 +201,8 @@ class NoisyEvaluator(ExpandingEvaluator):
 
     def _times(self, first: Noisy, second: Noisy) -> Noisy:
         x, y = self._alike(first, second)
-        product = Noisy(x * y, first.scale * second.scale)
-        product.polynomials = min(first.polynomials, second.polynomials) and first.polynomials + second.polynomials - 1
-        return product
+        polynomials = min(first.polynomials, second.polynomials) and first.polynomials + second.polynomials - 1
+        return Noisy(x * y, first.scale * second.scale, polynomials=polynomials)
 
     # Scales.
     def _pair(self, a: Cipher, b: Cipher) -> tuple[Noisy, Noisy]:
@@ -294,9 +292,8 @@ class NoisyEvaluator(ExpandingEvaluator):
             return product.with_noise(encoding * np.abs(values) ** 2)
         ratio = self.model.scale(limbs, predicted.degree) / made.scale
         sign = -1 if kind is OpKind.SUB_PLAIN else 1
-        total = Noisy(self._values(made) + sign * ratio * plain.values, made.scale)
-        total.polynomials = max(1, made.polynomials)
-        return total.with_noise(ratio**2 * encoding)
+        total = self._values(made) + sign * ratio * plain.values
+        return Noisy(total, made.scale, ratio**2 * encoding, polynomials=max(1, made.polynomials))
 
     def _with_scalar(self, kind: OpKind, a: Cipher, scalar: complex, predicted: ScaleState, *, reverse: bool) -> Noisy:
         check_real_number(kind, scalar)

@@ -23,7 +23,7 @@ from penstock.program.evaluator.circuit_evaluator import CircuitEvaluator
 from penstock.program.evaluator.circuits.eval_mod import eval_mod, eval_mod_levels
 from penstock.program.evaluator.circuits.openfhe.bootstrapping import BootstrapSetup, bootstrap, can_expand, sine_of
 from penstock.program.evaluator.circuits.openfhe.stages import FEW_KEYS
-from penstock.program.evaluator.circuits.slot_transform import Stage, apply_stage, decode_stages, encode_stages
+from penstock.program.evaluator.circuits.slot_transform import apply_stage, stages_of
 from penstock.program.evaluator.circuits.sums import fold
 from penstock.program.evaluator.protocol import Ciphertext, InnerEvaluator
 from penstock.scheme.params.ckks import BootstrapPlan, CkksParameters
@@ -228,15 +228,16 @@ class _Circuit:
         """Half of the coefficients over K q_0, and how far they are rotated to the left."""
         # The sum over the copies multiplies by their number, the sum with the conjugate by two.
         factor = 1 / (2 * self.copies * 2.0**MESSAGE_BITS * self.plan.sine_range)
-        stages = encode_stages(self.slots, self.plan.cts_stages, halves=self.halves, factor=factor, lead=lead)
-        return self._stages(a, stages, "cts", self.plan.cts_limbs)
+        return self._stages(a, "cts", self.plan.cts_stages, self.plan.cts_limbs, factor, lead)
 
     def _decode(self, a: Ciphertext, lead: int, factor: float) -> tuple[Ciphertext, int]:
-        stages = decode_stages(self.slots, self.plan.stc_stages, halves=self.halves, factor=factor, lead=lead)
-        return self._stages(a, stages, "stc", self.plan.stc_limbs)
+        return self._stages(a, "stc", self.plan.stc_stages, self.plan.stc_limbs, factor, lead)
 
-    def _stages(self, a: Ciphertext, stages: list[Stage], name: str, level_limbs: int) -> tuple[Ciphertext, int]:
+    def _stages(
+        self, a: Ciphertext, name: str, count: int, level_limbs: int, factor: float, lead: int
+    ) -> tuple[Ciphertext, int]:
         min_ks = self.plan.rotations == "min-ks"
+        stages = stages_of(self.slots, count, decode=name == "stc", halves=self.halves, factor=factor, lead=lead)
         for index, stage in enumerate(stages):
             with self.ev.scope(name):
                 a = apply_stage(self.ev, a, stage, f"{name}{index}", min_ks=min_ks, level_limbs=level_limbs)

@@ -106,31 +106,18 @@ def layers_of(slots: int, stages: int, *, decode: bool) -> list[int]:
     return made
 
 
-def encode_stages(slots: int, stages: int, *, halves: bool, factor: float, lead: int = 0) -> list[Stage]:
-    """CoeffsToSlots: the widest layers first. Each stage takes an equal part of `factor`."""
-    made, first = [], slots.bit_length() - 1
-    layers = layers_of(slots, stages, decode=False)
+def stages_of(slots: int, stages: int, *, decode: bool, halves: bool, factor: float, lead: int = 0) -> list[Stage]:
+    """CoeffsToSlots, the widest layers first, or SlotsToCoeffs (`decode`), the widest last, of a vector rotated by
+    `lead`.
+
+    Each stage takes its operand as the one before leaves it, and an equal part of `factor`.
+    """
+    layers = layers_of(slots, stages, decode=decode)
+    made: list[Stage] = []
     for index, count in enumerate(layers):
-        first -= count
-        last = index == len(layers) - 1
-        made.append(Stage(slots, first, count, False, halves and last, factor ** (1 / len(layers))))
-    return _aligned(made, lead)
-
-
-def decode_stages(slots: int, stages: int, *, halves: bool, factor: float, lead: int) -> list[Stage]:
-    """SlotsToCoeffs of a vector rotated by `lead`: the widest layers last."""
-    made, first = [], 0
-    layers = layers_of(slots, stages, decode=True)
-    for index, count in enumerate(layers):
-        made.append(Stage(slots, first, count, True, halves and index == 0, factor ** (1 / len(layers))))
-        first += count
-    return _aligned(made, lead)
-
-
-def _aligned(stages: list[Stage], lead: int) -> list[Stage]:
-    """Stages that take their operand as the one before leaves it."""
-    made = []
-    for stage in stages:
+        first = sum(layers[:index] if decode else layers[index + 1 :])
+        # Real halves lie where the layers are narrowest.
+        stage = Stage(slots, first, count, decode, halves and first == 0, factor ** (1 / len(layers)))
         # The lowest diagonal becomes the first step to the left, or the highest the first step to the right.
         moved = -stage.lowest * stage.stride if stage.upward else stage.lowest * stage.stride
         made.append(replace(stage, lead=lead, shift=lead + moved))
