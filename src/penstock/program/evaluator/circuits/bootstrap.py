@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from penstock.errors import ParamsError
 from penstock.program.evaluator.call import Cipher
@@ -115,15 +115,7 @@ def with_few_keys(params: CkksParameters) -> CkksParameters:
     plan = params.bootstrap
     if plan is None or not is_library(params) or plan.rotations == FEW_KEYS:
         return params
-    sine = sine_of(params)
-    plan = replace(
-        plan,
-        rotations=FEW_KEYS,
-        chebyshev_degree=sine.degree,
-        double_angles=sine.double_angles,
-        sine_range=sine.sine_range,
-    )
-    return replace(params, bootstrap=plan)
+    return replace(params, bootstrap=replace(plan, rotations=FEW_KEYS, **asdict(sine_of(params))))
 
 
 def is_library(params: CkksParameters) -> bool:

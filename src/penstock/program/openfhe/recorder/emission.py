@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import reduce
 
 import numpy as np
@@ -179,17 +180,9 @@ def _bootstrap(to: CallBuilder, args: Arguments, terms: Sequence[int], plain: in
     params = to.recording.params
     if not can_expand(params):
         raise Refused(f"bootstrapping with a {params.secret} secret is not known: take a sparse or uniform one")
-    sine, (cts_stages, stc_stages) = sine_of(params), setup.level_budget
-    to.take_plan(
-        BootstrapPlan(
-            cts_stages=cts_stages,
-            stc_stages=stc_stages,
-            chebyshev_degree=sine.degree,
-            double_angles=sine.double_angles,
-            extra_limbs=1,
-            sine_range=sine.sine_range,
-        )
-    )
+    cts_stages, stc_stages = setup.level_budget
+    plan = BootstrapPlan(cts_stages=cts_stages, stc_stages=stc_stages, extra_limbs=1, **asdict(sine_of(params)))
+    to.take_plan(plan)
     return to.add(Verb.BOOTSTRAP, [terms[0]])
 
 

@@ -17,7 +17,6 @@ from penstock.base.system.temporary import temporary_folder
 from penstock.base.types import Row, Rows
 from penstock.program.openfhe.recorder.behind import Behind
 from penstock.program.openfhe.recorder.packaging import Packaging
-from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.openfhe.recorder.refusals import NotPackaged
 from penstock.program.openfhe.recorder.script import ScriptRun, run_script
 from penstock.program.package.capture import DigestSink
@@ -72,12 +71,11 @@ class Second:
 
 def fingerprints(run: ScriptRun) -> list[Fingerprint | str]:
     """Of every package of a run; the words of a refusal where it is refused."""
-    packages: list[Fingerprint | str] = []
-    for recording in run.recordings:
-        if isinstance(recording.packaging, Packagings):
-            for packaging in recording.packaging.packages:
-                packages.append(fingerprint(packaging) if packaging.refusal is None else str(packaging.refusal))
-    return packages
+    return [
+        fingerprint(packaging) if packaging.refusal is None else str(packaging.refusal)
+        for packagings in run.packagings
+        for packaging in packagings.packages
+    ]
 
 
 def check_oblivious(run: ScriptRun, script: Path, args: Sequence[str], folder: Path) -> None:

@@ -10,7 +10,6 @@ from penstock.base.system.files import check_target
 from penstock.errors import PenstockError
 from penstock.program.openfhe.recorder.behind import Behind
 from penstock.program.openfhe.recorder.packaging import Packaging
-from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.openfhe.recorder.script import ScriptRun
 from penstock.program.package.capture import DigestSink
 from penstock.program.package.content import ConstantSink, Package
@@ -49,11 +48,9 @@ class PackageFiles:
         """The packages of a run, each in its file, and why others are none."""
         made: list[WrittenPackage] = []
         refusals: list[PenstockError] = list(run.refused)
-        for recording in run.recordings:
-            if not isinstance(recording.packaging, Packagings):
-                continue
-            refusals += recording.packaging.refusals
-            for packaging in recording.packaging.packages:
+        for packagings in run.packagings:
+            refusals += packagings.refusals
+            for packaging in packagings.packages:
                 if packaging.refusal is None:
                     try:
                         made.append(self._written(packaging))

@@ -21,6 +21,7 @@ from penstock.base.system.probe import try_openfhe
 from penstock.base.system.remedy import install
 from penstock.errors import CapabilityMissing, UsageError
 from penstock.program.openfhe.recorder.packaging import SinkMaker
+from penstock.program.openfhe.recorder.packagings import Packagings
 from penstock.program.openfhe.recorder.parameters import NotRecordable
 from penstock.program.openfhe.recorder.recording import Recording
 from penstock.program.openfhe.recorder.tap import TAP
@@ -38,6 +39,11 @@ class ScriptRun:
     refused: list[NotRecordable] = field(default_factory=list)
     shown: str = ""
     """The script's own traceback, or the words that it exited with; empty where it ended well."""
+
+    @property
+    def packagings(self) -> list[Packagings]:
+        """Of the recordings that make packages."""
+        return [made.packaging for made in self.recordings if isinstance(made.packaging, Packagings)]
 
 
 def run_script(

@@ -51,7 +51,7 @@ from penstock.scheme.params.secrets import (
 class Sine:
     """The series of EvalMod: cos(2 pi (K x - 1/4) / 2^r)."""
 
-    degree: int
+    chebyshev_degree: int
     double_angles: int
     """r"""
     sine_range: int
@@ -60,10 +60,10 @@ class Sine:
 
 # The degrees of 1.6.1 (1.5.1 has 44 and 88): the only ones that give the products and rescales that were counted.
 _SINES = {
-    SPARSE_TERNARY: Sine(degree=48, double_angles=3, sine_range=28),
-    UNIFORM_TERNARY: Sine(degree=104, double_angles=6, sine_range=512),
-    SPARSE_ENCAPSULATED: Sine(degree=36, double_angles=3, sine_range=16),
-    UNIFORM_ENCAPSULATED: Sine(degree=36, double_angles=3, sine_range=16),
+    SPARSE_TERNARY: Sine(chebyshev_degree=48, double_angles=3, sine_range=28),
+    UNIFORM_TERNARY: Sine(chebyshev_degree=104, double_angles=6, sine_range=512),
+    SPARSE_ENCAPSULATED: Sine(chebyshev_degree=36, double_angles=3, sine_range=16),
+    UNIFORM_ENCAPSULATED: Sine(chebyshev_degree=36, double_angles=3, sine_range=16),
 }
 
 
@@ -342,5 +342,5 @@ def sine_series(sine: Sine, shift: float = 0.0) -> list[float]:
     """Chebyshev coefficients, (degree + 1,), of the sine `shift` periods later; c_0 counts half."""
     scale = 2 * np.pi / 2**sine.double_angles
     return chebyshev_coefficients(
-        lambda x: np.cos(scale * (sine.sine_range * x - 0.25 - shift)), -1.0, 1.0, sine.degree
+        lambda x: np.cos(scale * (sine.sine_range * x - 0.25 - shift)), -1.0, 1.0, sine.chebyshev_degree
     )
