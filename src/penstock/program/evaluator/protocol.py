@@ -68,10 +68,7 @@ class Plain:
 
         A program may keep a plaintext and run again, at other parameters too. An owner's `id` would come back then.
         """
-        encodings = self.encoded.get(owner)
-        if encodings is None:
-            encodings = self.encoded[owner] = {}
-        return encodings
+        return self.encoded.setdefault(owner, {})
 
     def fitting(self, slots: int) -> Plain:
         """Itself. Raises: UsageError: it was made for another number of slots."""

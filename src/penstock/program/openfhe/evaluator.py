@@ -276,7 +276,6 @@ class OpenFheEvaluator(CompositeEvaluator):
         self._paged = context.paged
         self._num_q = context.params.num_q
         self._origin = time.perf_counter()
-        self._galois: dict[int, str] = {}
         self.encode_s = 0.0
         """Seconds spent on encoding plaintext operands: not part of any operation."""
 
@@ -322,11 +321,7 @@ class OpenFheEvaluator(CompositeEvaluator):
         )
 
     def _rotation_key(self, step: int) -> str:
-        known = self._galois.get(step)
-        if known is None:
-            known = f"rot:{self._cc.FindAutomorphismIndex(step)}"
-            self._galois[step] = known
-        return known
+        return f"rot:{self._cc.FindAutomorphismIndex(step)}"
 
     def execute(self, call: Call) -> Executed:
         cc, kind, operands, predicted, how = self._cc, call.kind, call.operands, call.state, call.how

@@ -97,6 +97,13 @@ def _noted(base: type, name: str, did: str | None) -> Method:
     return method
 
 
+def _methods(base: type, kept: Iterable[str], noted: Mapping[str, str]) -> dict[str, Method]:
+    """The methods of a marked class, where its base has them: some keep the mark, and others are noted."""
+    shown = dict.fromkeys(("__repr__", "__str__", "__format__"))
+    own = {name: _through(base, name) for name in kept if hasattr(base, name)}
+    return own | {name: _noted(base, name, did) for name, did in {**noted, **shown}.items() if hasattr(base, name)}
+
+
 def _part(name: str) -> Callable[[Numeric], Numeric]:
     """A getter of the real or the imaginary part."""
     return lambda self: followed(getattr(unmarked(self), name))
@@ -117,12 +124,7 @@ def _scalar(name: str, base: type) -> type:
     noted = dict.fromkeys((f"__{stem}__" for stem in _COMPARISONS), COMPARED)
     noted |= dict.fromkeys(("__bool__", "__int__", "__trunc__", "__floor__", "__ceil__", "is_integer"), COUNTED)
     noted |= dict.fromkeys(("__float__", "__complex__", "as_integer_ratio", "hex", "tobytes"), COPIED)
-    for method in (method for method in kept if hasattr(base, method)):
-        own[method] = _through(base, method)
-    for method in (method for method in noted if hasattr(base, method)):
-        own[method] = _noted(base, method, noted[method])
-    for method in ("__repr__", "__str__", "__format__"):
-        own[method] = _noted(base, method, None)
+    own |= _methods(base, kept, noted)
     for method in ("real", "imag"):
         own[method] = property(_part(method))
     own["__copy__"] = own["__deepcopy__"] = _itself
@@ -215,19 +217,16 @@ class DecryptedArray(_Marked, np.ndarray[tuple[int, ...], np.dtype[np.generic]])
         return unmarked(self).data
 
 
-for _name in (
+_KEPT = (
     *("all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "conj"),
     *("conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "flatten", "item", "max", "mean", "min", "nonzero"),
     *("prod", "ravel", "repeat", "reshape", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes", "take"),
     *("tolist", "trace", "transpose", "var", "byteswap", "__getitem__"),
-):
-    setattr(DecryptedArray, _name, _through(np.ndarray, _name))
-for _name in ("__bool__", "__int__", "__index__", "__contains__"):
-    setattr(DecryptedArray, _name, _noted(np.ndarray, _name, COUNTED))
-for _name in ("__float__", "__complex__", "tobytes", "tofile", "dump", "dumps"):
-    setattr(DecryptedArray, _name, _noted(np.ndarray, _name, COPIED))
-for _name in ("__repr__", "__str__", "__format__"):
-    setattr(DecryptedArray, _name, _noted(np.ndarray, _name, None))
+)
+_NOTED = dict.fromkeys(("__bool__", "__int__", "__index__", "__contains__"), COUNTED)
+_NOTED |= dict.fromkeys(("__float__", "__complex__", "tobytes", "tofile", "dump", "dumps"), COPIED)
+for _name, _method in _methods(np.ndarray, _KEPT, _NOTED).items():
+    setattr(DecryptedArray, _name, _method)
 
 
 def unmarked(thing: Numeric) -> Numeric:

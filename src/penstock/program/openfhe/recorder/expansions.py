@@ -103,9 +103,6 @@ class Expander:
             return False
 
     # Finders: from the arguments of a call to its circuit.
-    def _composed(self, args: Arguments, operands: Sequence[Known], plain: Known | None) -> Expansion | None:
-        return Expansion(None, lambda ev, cs: ev.rescale(ev.mult(cs[0], cs[1])))
-
     def _linear_sum(self, args: Arguments, operands: Sequence[Known], plain: Known | None) -> Expansion | None:
         """Only for operands in one state: the library first brings others together in its own way."""
         if not operands or len({o.state for o in operands}) != 1:
@@ -196,7 +193,7 @@ _FINDERS: dict[str, Finder] = {
     "EvalAddMany": _of_many(lambda ev, cs: tree(cs, ev.add)),
     "EvalAddManyInPlace": _of_many(lambda ev, cs: reduce(ev.add, cs)),
     "EvalMultMany": _of_many(lambda ev, cs: tree(cs, lambda a, b: ev.rescale(ev.mult(a, b)))),
-    "ComposedEvalMult": Expander._composed,
+    "ComposedEvalMult": _of_many(lambda ev, cs: ev.rescale(ev.mult(cs[0], cs[1]))),
     "EvalLinearWSum": Expander._linear_sum,
     "EvalLinearWSumMutable": Expander._linear_sum,
     "EvalSum": Expander._sum,
