@@ -75,6 +75,10 @@ class ProgramKind(str, Enum):
     """A recorded trace: operations at one parameter set, without values."""
 
 
+_OF_FILES = {ProgramKind.PROGRAM: own, ProgramKind.PACKAGE: packaged}
+"""Kind of a user's file -> the module that loads it."""
+
+
 def kind_of(name: str) -> ProgramKind:
     """What the name of a program stands for, everywhere in penstock.
 
@@ -114,11 +118,8 @@ def get(name: str) -> ModuleType:
             penstock-studies, which is not installed. UsageError, PackageError: of a file, and of a trace, which cannot
             be run.
     """
-    if own.is_own(name):
-        return own.load(name)
-    if packaged.is_package(name):
-        return packaged.load(name)
-    valued(name)
+    if (kind := kind_of(valued(name))) in _OF_FILES:
+        return _OF_FILES[kind].load(name)
     if name in _shipped():  # entry points are read for other names alone
         return importlib.import_module(_shipped()[name])
     if name not in _modules() and name.startswith(_OF_STUDIES):
@@ -129,7 +130,7 @@ def get(name: str) -> ModuleType:
 
 def is_file(name: str) -> bool:
     """Whether the name of a workload is a file of the user's: a program or a package."""
-    return own.is_own(name) or packaged.is_package(name)
+    return kind_of(name) in _OF_FILES
 
 
 def identity(name: str) -> dict[str, str] | None:
