@@ -6,7 +6,7 @@ Every part is drawn by itself, so that a load that goes on needs nothing of what
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,25 +26,16 @@ SPREAD = 0.6
 LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 
 
-class Content(Protocol):
-    """Records by number: (count, record_bytes) bytes, or (count, features) numbers."""
-
-    identity: Row
-    """What a header says of it."""
-
-    def rows(self, first: int, count: int) -> Records:
-        """Records `first` to `first + count`, or as many as there are."""
-        ...
-
-
 class Generated:
     """Random bytes (`pir`), letters of DNA (`string-match`) or unit vectors around a few centres (`ssc`)."""
 
     def __init__(self, kind: str, records: int, width: int, seed: int) -> None:
         self._kind, self._records, self._width, self._seed = kind, records, width, seed
-        self.identity = {"generated": True, "seed": seed}
+        self.identity: Row = {"generated": True, "seed": seed}
+        """What a header says of it."""
 
     def rows(self, first: int, count: int) -> Records:
+        """Records `first` to `first + count`, or as many as there are."""
         stop = min(first + count, self._records)
         parts = [self._part(part) for part in range(first // PART, -(-stop // PART))]
         begin = first // PART * PART
@@ -80,7 +71,7 @@ class FromFile:
         if not path.is_file():
             raise UsageError(f"{path}: no such file of records")
         self._rows = _vectors(path, width) if kind == SSC else _lines(path, width)
-        self.identity = {"generated": False, "file": path.name, "sha256": file_sha256(path)}
+        self.identity: Row = {"generated": False, "file": path.name, "sha256": file_sha256(path)}
 
     @property
     def records(self) -> int:
@@ -95,6 +86,10 @@ class FromFile:
             bad = first + int(np.argmin(finite))
             raise UsageError(f"{self.identity['file']}: vector {bad} has values that are not finite: leave it out")
         return vectors
+
+
+Content = Generated | FromFile
+"""Records by number: (count, record_bytes) bytes, or (count, features) numbers."""
 
 
 def _lines(path: Path, width: int) -> Bytes:

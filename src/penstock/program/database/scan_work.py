@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from penstock.base.types import Row
 from penstock.base.units import BITS_PER_BYTE
 from penstock.program.database.filtering import FilterPlan, FilterScan, JoinPlan, JoinScan, mask_levels
 from penstock.program.database.matching import MatchPlan, MatchScan
@@ -78,8 +79,17 @@ class ScanWork:
         return _sum((self.per_object, self.num_objects * queries), (self.per_query, queries))
 
 
+Plan = PirPlan | SscPlan | MatchPlan | FilterPlan | RankPlan
+
+
+def _objects(plan: Plan, size: int) -> Row:
+    """What a plan says of the objects of its database, of so many bytes each."""
+    objects = {"num_objects": plan.num_objects, "object_limbs": plan.object_limbs, "object_bytes": size}
+    return {"params": plan.params, **objects}
+
+
 @lru_cache(maxsize=256)
-def scan_work(plan: PirPlan | SscPlan | MatchPlan | FilterPlan | RankPlan) -> ScanWork:
+def scan_work(plan: Plan) -> ScanWork:
     """The work of one query: private retrieval from plaintexts; scores, matching, a filter, a join or a ranking over
     ciphertexts."""
     if isinstance(plan, PirPlan):
@@ -125,11 +135,8 @@ def _pir_work(plan: PirPlan) -> ScanWork:
     rest = _sum((one.shapes, 1), *((stage[k], (counts[k] if k else 0) - 1) for k in range(stages)))
     queries = Counter({plan.object_limbs - k: length for k, length in enumerate(plan.dimensions)})
     return ScanWork(
+        **_objects(plan, plan.params.plaintext_bytes(plan.object_limbs)),
         workload="pir",
-        params=plan.params,
-        num_objects=plan.num_objects,
-        object_limbs=plan.object_limbs,
-        object_bytes=plan.params.plaintext_bytes(plan.object_limbs),
         raw_bytes=slots * plan.packing.record_bytes / columns,
         per_object=per_object,
         per_query=rest,
@@ -151,11 +158,8 @@ def _ssc_work(plan: SscPlan) -> ScanWork:
     one, two = work(1), work(2)
     per_object = _minus(two.shapes, one.shapes)
     return ScanWork(
+        **_objects(plan, params.ciphertext_bytes(plan.object_limbs)),
         workload="ssc",
-        params=params,
-        num_objects=plan.num_objects,
-        object_limbs=plan.object_limbs,
-        object_bytes=params.ciphertext_bytes(plan.object_limbs),
         raw_bytes=plan.per_object * plan.features * _FEATURE_BITS / BITS_PER_BYTE,
         per_object=per_object,
         per_query=_sum((one.shapes, plan.num_answers), (per_object, -plan.num_answers)),
@@ -172,11 +176,8 @@ def _match_work(plan: MatchPlan) -> ScanWork:
     scan = MatchScan(ev, plan, bytes(plan.pattern_bytes))
     scan.absorb(ev.mod_drop(ev.encrypt(np.zeros(1)), limbs))
     return ScanWork(
+        **_objects(plan, params.ciphertext_bytes(limbs)),
         workload="string-match",
-        params=params,
-        num_objects=plan.num_objects,
-        object_limbs=limbs,
-        object_bytes=params.ciphertext_bytes(limbs),
         raw_bytes=plan.per_object * plan.packing.record_bytes,
         per_object=_tallied(ev).shapes,
         per_query={},
@@ -203,11 +204,8 @@ def _filter_work(plan: FilterPlan) -> ScanWork:
     sums = {plan.object_limbs - plan.levels: 1}
     counts = plan.object_limbs - mask_levels(plan.categories)
     return ScanWork(
+        **_objects(plan, 2 * params.ciphertext_bytes(plan.object_limbs)),
         workload=plan.what,
-        params=params,
-        num_objects=plan.num_objects,
-        object_limbs=plan.object_limbs,
-        object_bytes=2 * params.ciphertext_bytes(plan.object_limbs),
         raw_bytes=params.slots * 2 * _FEATURE_BITS / BITS_PER_BYTE,
         per_object=per_object,
         per_query=_minus(one.shapes, per_object),
@@ -224,11 +222,8 @@ def _rank_work(plan: RankPlan) -> ScanWork:
     RankScan(ev, plan).absorb(ev.mod_drop(ev.encrypt(np.zeros(1)), limbs))
     counted = _tallied(ev)
     return ScanWork(
+        **_objects(plan, params.ciphertext_bytes(limbs)),
         workload=plan.what,
-        params=params,
-        num_objects=plan.num_objects,
-        object_limbs=limbs,
-        object_bytes=params.ciphertext_bytes(limbs),
         raw_bytes=plan.per_object * plan.scores * _FEATURE_BITS / BITS_PER_BYTE,
         per_object=counted.shapes,
         per_query={},
