@@ -31,7 +31,9 @@ from penstock.program.workloads.parts.check import Check
 SUFFIX = own_file.SUFFIX
 TOLERANCE = 1e-3
 """What an encrypted result may differ by where the file does not say."""
-_ARGUMENTS = {"program": 3, "data": 3, "blank": 2, "check": 4}
+_ARGUMENTS = {
+    "program": "ev, data, size", "data": "size, slots, seed", "blank": "size, slots", "check": "clear, got, data, size",
+}  # fmt: skip
 """Function of a file -> arguments that it is called with."""
 _LOADED: dict[Path, tuple[ModuleType, dict[Path, str | None]]] = {}
 """File -> its workload, and the SHA-256 of each file that it is of: itself, and the modules next to it."""
@@ -106,9 +108,9 @@ def _completed(module: ModuleType, path: Path, name: str) -> ModuleType:
     for part in ("DEFAULT_SIZE", "ACCELERATOR_SIZE"):
         if getattr(own, part) not in own.SIZES:
             raise UsageError(f"{name}: {part} {getattr(own, part)!r} is none of SIZES: {', '.join(own.SIZES)}")
-    for function, count in _ARGUMENTS.items():
+    for function in _ARGUMENTS:
         if hasattr(own, function):
-            _check_arguments(getattr(own, function), function, count, name)
+            _check_arguments(getattr(own, function), function, name)
     data = own_file.watched(own.data, path, name, "data")
     takes_path = own_file.takes(own.data, 4)
 
@@ -176,17 +178,11 @@ def _sizes(own: ModuleType, name: str) -> dict[str, object]:
     return dict(sizes)
 
 
-def _check_arguments(function: object, what: str, count: int, name: str) -> None:
+def _check_arguments(function: object, what: str, name: str) -> None:
     if not callable(function):
         raise UsageError(f"{name}: {what} is a function, not {function!r}")
-    if not own_file.takes(function, count):
-        wanted = {
-            "program": "ev, data, size",
-            "data": "size, slots, seed",
-            "blank": "size, slots",
-            "check": "clear, got, data, size",
-        }[what]
-        raise UsageError(f"{name}: write {what}({wanted}); it is {what}{inspect.signature(function)}")
+    if not own_file.takes(function, len(_ARGUMENTS[what].split(", "))):
+        raise UsageError(f"{name}: write {what}({_ARGUMENTS[what]}); it is {what}{inspect.signature(function)}")
 
 
 def _checked(check: Callable[..., object], name: str) -> Callable[..., Check]:

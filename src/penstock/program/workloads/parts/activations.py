@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
@@ -24,20 +23,6 @@ MARGIN_FACTOR = 16.0
 published code (github.com/snu-ccl/FHE-MP-CNN)."""
 
 
-class Activation(Protocol):
-    """ReLU over [-1, 1]."""
-
-    @property
-    def blocks(self) -> tuple[int, ...]:
-        """Levels of its parts, in the order in which they run."""
-
-    def apply(self, ev: Evaluator, a: Ciphertext, chain: Chain, slots: int | None = None) -> Ciphertext:
-        """ReLU of an encrypted vector; `chain` is asked before each block, for values with a period of `slots`."""
-
-    def plain(self, x: Floats) -> Floats:
-        """What it computes, on plain values."""
-
-
 @dataclass(frozen=True, slots=True)
 class SeriesActivation:
     """ReLU as one Chebyshev series, the library's own composite."""
@@ -45,11 +30,14 @@ class SeriesActivation:
     series: tuple[float, ...]
     """c_0 counts half."""
     blocks: tuple[int, ...]
+    """Levels of its parts, in the order in which they run."""
 
     def apply(self, ev: Evaluator, a: Ciphertext, chain: Chain, slots: int | None = None) -> Ciphertext:
+        """ReLU of an encrypted vector; `chain` is asked before each block, for values with a period of `slots`."""
         return ev.chebyshev_series(chain.before(a, slots=slots), self.series, -1.0, 1.0)
 
     def plain(self, x: Floats) -> Floats:
+        """What it computes, on plain values."""
         series = np.array(self.series)
         series[0] /= 2
         return np.asarray(np.polynomial.chebyshev.chebval(x, series))
@@ -77,6 +65,10 @@ class MinimaxActivation:
 
     def plain(self, x: Floats) -> Floats:
         return relu_of(self.sign, x)
+
+
+Activation = SeriesActivation | MinimaxActivation
+"""ReLU over [-1, 1]."""
 
 
 @lru_cache(maxsize=8)
