@@ -305,16 +305,7 @@ class RowWriter(Evaluator, ABC):
         done = self.execute(Call(kind, [a], state_of(limbs, degree)))
         object_id = self.builder.ciphertext(done.state.limbs, min(a.polynomials, 3))
         implied = a.state.degree - degree if kind is OpKind.MOD_DROP else 0
-        self.builder.add(
-            kind,
-            limbs_in=a.state.limbs - implied,
-            limbs_out=done.state.limbs,
-            operands=(a.object_id,),
-            output=object_id,
-            implied_rescales=implied,
-            start_s=done.start_s,
-            end_s=done.end_s,
-        )
+        self.write_row(kind, (a,), object_id, done, a.state.limbs - implied, implied_rescales=implied)
         return Cipher(object_id, done.state, a.polynomials, done.value)
 
     def write_row(

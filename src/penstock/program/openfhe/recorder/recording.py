@@ -206,7 +206,7 @@ class Recording:
         done: Finished,
         kind: OpKind,
         operands: Sequence[Known],
-        output: Known,
+        output: Known | None,
         *,
         limbs_in: int | None = None,
         key: str | None = None,
@@ -214,8 +214,9 @@ class Recording:
         step: int | None = None,
         rescales: int = 0,
         scalar_mults: int = 0,
+        origin: str | None = None,
     ) -> None:
-        limbs, half = output.state.limbs, self.params.ring_dim // 2
+        limbs, half = (output or operands[0]).state.limbs, self.params.ring_dim // 2
         if step is not None and abs(step) > half:  # the library turns round and round
             step %= half
         self.builder.add(
@@ -223,12 +224,13 @@ class Recording:
             limbs_in=limbs if limbs_in is None else limbs_in,
             limbs_out=limbs,
             operands=[o.object_id for o in operands],
-            output=output.object_id,
+            output=None if output is None else output.object_id,
             key=key,
             plaintext=plaintext,
             step=step,
             implied_rescales=rescales,
             implied_scalar_mults=scalar_mults,
+            origin=origin,
             start_s=done.start,
             end_s=done.end,
         )
@@ -373,17 +375,7 @@ class Recording:
         self._row(done, OpKind.ENCRYPT, (), self._made(done.result, 2))
 
     def _decrypt(self, done: Finished) -> None:
-        operands = [self._known(c) for c in self.ciphertexts(done.args)]
-        limbs = operands[0].state.limbs
-        self.builder.add(
-            OpKind.DECRYPT,
-            limbs_in=limbs,
-            limbs_out=limbs,
-            operands=[o.object_id for o in operands],
-            output=None,
-            start_s=done.start,
-            end_s=done.end,
-        )
+        self._row(done, OpKind.DECRYPT, [self._known(c) for c in self.ciphertexts(done.args)], None)
 
     # Composites.
     def _composite(self, done: Finished) -> None:
@@ -402,17 +394,8 @@ class Recording:
             plain = next((self._encoded(arg) for arg in args if type(arg) is self._plaintext), None)
             expanded = self.expander.expand(self.builder, call.name, args, operands, plain, state)
             output = self.builder.ciphertext(state.limbs, polynomials) if expanded is None else expanded
-            self.builder.add(
-                kind,
-                limbs_in=limbs_in,
-                limbs_out=state.limbs,
-                operands=[o.object_id for o in operands],
-                output=output,
-                origin=ORIGIN_COMPOSITE,
-                start_s=done.start,
-                end_s=done.end,
-            )
-        made = Known(self, output, state, polynomials)
+            made = Known(self, output, state, polynomials)
+            self._row(done, kind, operands, made, limbs_in=limbs_in, origin=ORIGIN_COMPOSITE)
         for index, thing in enumerate(results):
             if index and type(thing) is self._ciphertext:
                 self._made(thing, thing.NumberCiphertextElements())
