@@ -311,9 +311,13 @@ class Recording:
         if step == 0 and done.call.copies_by_zero:
             self._clone(done)
             return
-        a = self._known(done.args[0])
-        out = self._made(done.result, 2)
-        self._row(done, OpKind.ROTATE, (a,), out, key=rotation_key(step, self.params.ring_dim), step=step)
+        operands = [self._known(done.args[0])]
+        if done.call.form is Form.ROTATE_HOISTED:
+            operands.append(self._known(done.args[-1]))
+        out, key = self._made(done.result, 2), rotation_key(step, self.params.ring_dim)
+        self._row(done, done.call.kinds[0], operands, out, key=key, step=step)
+
+    _rotate_hoisted = _rotate
 
     def _automorphism(self, done: Finished) -> None:
         element = int(done.args[1])
@@ -333,17 +337,6 @@ class Recording:
         digits = Known(self, self.builder.digits(a.state.limbs), a.state)
         self._identities.set(done.result, digits)
         self._row(done, OpKind.DECOMPOSE, (a,), digits)
-
-    def _rotate_hoisted(self, done: Finished) -> None:
-        step = int(done.args[1])
-        if step == 0 and done.call.copies_by_zero:
-            self._clone(done)
-            return
-        a, digits = self._known(done.args[0]), self._known(done.args[-1])
-        out = self._made(done.result, 2)
-        self._row(
-            done, OpKind.ROTATE_HOISTED, (a, digits), out, key=rotation_key(step, self.params.ring_dim), step=step
-        )
 
     def _drop(self, done: Finished) -> None:
         """Fewer limbs. Under automatic scaling `Rescale` and the like change nothing, and nothing is recorded."""
