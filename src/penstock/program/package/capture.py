@@ -227,7 +227,7 @@ class Course(PackageBuilder):
         at = len(self._instructions) - 1
         self.lines.append(self._line())
         if self._expected is not None and (what := self._difference(self._expected, at)):
-            self._refuse(at, what)
+            self.refuse(at, what)
         if self._on_call is not None:
             self._on_call(at + 1)
 
@@ -237,7 +237,9 @@ class Course(PackageBuilder):
         line = self.lines[at] if at < len(self.lines) else 0
         return f"call {at} ({verb})" + (f", line {line}" if line else "")
 
-    def _refuse(self, at: int, what: str) -> None:
+    def refuse(self, at: int, what: str) -> None:
+        """Raises: NotOblivious: a part of a call depends on decrypted values; where `differing` was given, that is
+        called."""
         if self._differing is not None:
             self._differing(at, what)
             return
@@ -308,11 +310,7 @@ def capture(
     again = Course(DigestSink(), source, expected=course)
     second, returned = run_captured(program, params, again, drawn(params))
     if again.num_instructions < course.num_instructions:
-        raise NotOblivious(
-            f"{course.where(again.num_instructions)}: its presence depends on values that the program decrypted. A "
-            "package has the same calls and constants whatever its inputs are: leave out what follows the decryption, "
-            "or run the program itself"
-        )
+        course.refuse(again.num_instructions, "presence")
     for given, other, named in zip(first.input_digests, second.input_digests, course.inputs, strict=True):
         if given != other:
             raise NotOblivious(

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from penstock.base import plugins
 from penstock.base.system import remedy
+from penstock.base.system.files import file_sha256
 from penstock.base.types import Row
 from penstock.errors import CapabilityMissing, UsageError, check_known
 from penstock.program.workloads import own, packaged
@@ -135,7 +136,12 @@ def is_file(name: str) -> bool:
 
 def identity(name: str) -> dict[str, str] | None:
     """What tells one state of a user's file from another: path and SHA-256. `None` for a workload of penstock's."""
-    return packaged.identity(name) if packaged.is_package(name) else own.identity(name)
+    if not is_file(name):
+        return None
+    if own.is_own(name):
+        own.load(name)  # which says what is wrong with the file
+    path = Path(name).resolve()
+    return {"path": str(path), "sha256": file_sha256(path)}
 
 
 def params_at(workload: ModuleType, params: CkksParameters) -> CkksParameters:

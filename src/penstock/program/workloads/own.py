@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from penstock.base.system import own_file
-from penstock.base.system.files import file_sha256, readable
+from penstock.base.system.files import readable
 from penstock.errors import UsageError
 from penstock.program.evaluator.protocol import Values
 from penstock.program.workloads.parts.check import Check
@@ -67,14 +67,6 @@ def load(name: str) -> ModuleType:
         state = {**own_file.beside(path), **state}  # a program may import more while it runs
         _LOADED[path] = workload, state
         return workload
-
-
-def identity(name: str) -> dict[str, str] | None:
-    """What tells one state of a file from another: path and SHA-256. `None` for a workload of penstock's."""
-    if not is_own(name):
-        return None
-    path = Path(load(name).__file__ or name)
-    return {"path": str(path), "sha256": file_sha256(path)}
 
 
 def _executed(path: Path, name: str) -> ModuleType:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.system.files import FileError, file_sha256, readable
+from penstock.base.system.files import FileError, readable
 from penstock.base.system.vectors import read_vectors
 from penstock.errors import UsageError
 from penstock.program.evaluator.protocol import Evaluator, Values
@@ -67,12 +67,6 @@ def load(name: str) -> ModuleType:
     if key not in _LOADED:
         _LOADED[key] = workload_of(open_package(path), path)
     return _LOADED[key]
-
-
-def identity(name: str) -> dict[str, str]:
-    """Path and SHA-256 of a package: what tells one state of the file from another."""
-    path = Path(name).resolve()
-    return {"path": str(path), "sha256": file_sha256(path)}
 
 
 def workload_of(package: Package, path: Path) -> ModuleType:
