@@ -28,7 +28,7 @@ import numpy as np
 
 from penstock.front.hall.queueing import Ended, QueueRun, all_key_bytes, order_of
 from penstock.runtime.keystore import KeyStore
-from penstock.runtime.native.budgets import Beside, KeyReads, ReaderBeside, bytes_per_s, rates_of, timed_reads
+from penstock.runtime.native.budgets import KeyReads, ReaderBeside, bytes_per_s, timed_reads
 from penstock.runtime.native.play import ReadRates
 from penstock.service.owners import Owners, PreparedJob
 from penstock.service.tenants import parse_jobs
@@ -101,13 +101,12 @@ class Apart:
 
     def reading(self, jobs: list[PreparedJob]) -> ReadRates:
         """What reading and computing take from each other, in the mixture of the queue."""
-        beside = Beside(
+        return ReadRates.of(
             alone_s=sum(median(self.alone_s[job.job.workload]) for job in jobs),
             beside_s=sum(median(self.beside_s[job.job.workload]) for job in jobs),
             alone_bytes_per_s=bytes_per_s(self.reads),
             beside_bytes_per_s=median(self.beside_bytes_per_s),
         )
-        return rates_of(self.reads, beside)
 
 
 def keys_of(jobs: list[PreparedJob]) -> list[str]:

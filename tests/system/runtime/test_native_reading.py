@@ -209,13 +209,14 @@ def test_budgets_measured_and_simulated_read_the_same_where_all_keys_fit(tmp_pat
     rows = study_budgets(NAME, "ci", threads=1, shares=(1.0, 0.4), folder=tmp_path / "keys")
     whole, small = rows
     # Every key once: all are exact.
-    assert whole.measured_read_bytes == whole.simulated_read_bytes == whole.belady_read_bytes <= whole.key_bytes
-    assert small.belady_read_bytes > whole.belady_read_bytes
+    assert whole["measured_read_bytes"] == whole["simulated_read_bytes"] == whole["belady_read_bytes"]
+    assert whole["belady_read_bytes"] <= whole["key_bytes"]
+    assert small["belady_read_bytes"] > whole["belady_read_bytes"]
     # Rows leave limb by limb in the store, key by key under Belady's rule in the simulator.
-    assert small.measured_read_bytes >= 0.8 * small.belady_read_bytes
-    assert small.simulated_read_bytes == pytest.approx(small.measured_read_bytes, rel=0.2)
-    assert all(row.peak_resident_bytes <= row.budget_bytes for row in rows)
-    assert all(row.measured_s > 0 and row.simulated_s > 0 for row in rows)
+    assert small["measured_read_bytes"] >= 0.8 * small["belady_read_bytes"]
+    assert small["simulated_read_bytes"] == pytest.approx(small["measured_read_bytes"], rel=0.2)
+    assert all(row["peak_resident_bytes"] <= row["budget_bytes"] for row in rows)
+    assert all(row["measured_s"] > 0 and row["simulated_s"] > 0 for row in rows)
 
 
 def test_a_machine_that_was_fitted_to_a_run_prices_a_study_and_the_report_shows_it(

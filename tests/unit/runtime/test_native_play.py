@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.runtime.native.budgets import Beside
 from penstock.runtime.native.cache import KeyUses
 from penstock.runtime.native.play import PlayedReads, ReadRates, play_reads
 
@@ -62,10 +61,10 @@ def test_computing_and_reading_are_slower_at_once() -> None:
 
 
 def test_shares_are_those_of_two_measurements() -> None:
-    beside = Beside(alone_s=3.0, beside_s=4.0, alone_bytes_per_s=10.0, beside_bytes_per_s=9.0)
+    beside = ReadRates.of(alone_s=3.0, beside_s=4.0, alone_bytes_per_s=10.0, beside_bytes_per_s=9.0)
     assert (beside.computing_share, beside.reading_share) == (0.75, 0.9)
     # No program is faster for what runs beside it.
-    assert Beside(alone_s=3.0, beside_s=2.9, alone_bytes_per_s=1.0, beside_bytes_per_s=1.0).computing_share == 1.0
+    assert ReadRates.of(alone_s=3.0, beside_s=2.9, alone_bytes_per_s=1.0, beside_bytes_per_s=1.0).computing_share == 1.0
 
 
 @given(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -51,30 +51,6 @@ class KeyReads:
     """Processor time of all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """The same program alone and next to a thread that reads keys without end, and the disk in both cases."""
-
-    alone_s: float
-    """Seconds of computing with all keys in memory."""
-    beside_s: float
-    """The same next to the reading thread."""
-    alone_bytes_per_s: float
-    """Of the disk while nothing computes."""
-    beside_bytes_per_s: float
-    """Of the reading thread."""
-
-    @property
-    def computing_share(self) -> float:
-        """Speed of computing next to the reading thread, relative to its speed otherwise."""
-        return min(1.0, self.alone_s / self.beside_s)
-
-    @property
-    def reading_share(self) -> float:
-        """Rate of reading keys next to the program, relative to its rate otherwise."""
-        return self.beside_bytes_per_s / self.alone_bytes_per_s
-
-
 def timed_reads(store: KeyStore, tenant: str, params: CkksParameters, keys: Sequence[str]) -> KeyReads:
     """Read every key once."""
     session, known = _session(store, tenant, params), _known(store, tenant, params)
@@ -96,15 +72,6 @@ def bytes_per_s(around: Sequence[KeyReads]) -> float:
 def cpu_s_per_byte(around: Sequence[KeyReads]) -> float:
     """Processor time of loading and checking."""
     return sum(reads.cpu_s for reads in around) / sum(sum(reads.key_bytes) for reads in around)
-
-
-def rates_of(around: Sequence[KeyReads], beside: Beside) -> ReadRates:
-    """The inputs of a simulation: the disk of these minutes, and the mutual slow-down of reading and computing."""
-    return ReadRates(
-        bytes_per_s=bytes_per_s(around),
-        computing_share=beside.computing_share,
-        reading_share=beside.reading_share,
-    )
 
 
 class ReaderBeside:
@@ -171,42 +138,6 @@ BUDGET_SHARES = (1.0, 0.5, 0.25, 0.1)
 """Of the bytes of all keys of the program."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetRow:
-    """One budget, measured and simulated."""
-
-    workload: str
-    params: str
-    machine: str | None
-    """The machine that priced the operations; `None`: their times come from separate runs."""
-    threads: int
-    budget_share: float
-    budget_bytes: int
-    key_bytes: int
-    """Of all keys, whole."""
-    measured_s: float
-    simulated_s: float
-    error: float
-    """Simulated over measured, less one."""
-    belady_s: float
-    """Simulated as `penstock simulate` does: Belady's rule, reads overlap as far as the budget has room."""
-    measured_wait_s: float
-    simulated_wait_s: float
-    measured_read_bytes: int
-    """Bytes of rows that came into memory, read from storage or expanded from seeds."""
-    simulated_read_bytes: int
-    belady_read_bytes: int
-    read_bytes_per_s: float
-    """Of the store on this disk: reading or expanding rows, and checking them, while nothing computes."""
-    computing_share: float
-    """Speed of computing next to a thread that reads without end, relative to its speed alone."""
-    reading_share: float
-    """How fast that thread reads, of how fast it reads while nothing computes."""
-    read_cpu_s_per_byte: float
-    """Processor time of reading and checking, while nothing computes. The simulation does not ask for it."""
-    peak_resident_bytes: int
-
-
 def study_budgets(
     name: str,
     size: str | None = None,
@@ -217,8 +148,18 @@ def study_budgets(
     machine: Machine | None = None,
     on_run: Callable[[int, int], None] | None = None,
     on_trace: Callable[[Trace], None] | None = None,
-) -> list[BudgetRow]:
+) -> Rows:
     """Run a workload at each share of its key bytes; keys lie in `folder`, which is empty or a store of such keys.
+
+    A row has a budget, measured and simulated. `machine`: the machine that priced the operations; `None`: their times
+    come from separate runs. `budget_share`: of `key_bytes`, the bytes of all keys, whole. `error`: simulated over
+    measured, less one. `belady_s`: simulated as `penstock simulate` does: Belady's rule, reads overlap as far as the
+    budget has room. `measured_read_bytes`: bytes of rows that came into memory, read from storage or expanded from
+    seeds. `read_bytes_per_s`: of the store on this disk: reading or expanding rows, and checking them, while nothing
+    computes. `computing_share`: speed of computing next to a thread that reads without end, relative to its speed
+    alone. `reading_share`: how fast that thread reads, of how fast it reads while nothing computes.
+    `read_cpu_s_per_byte`: processor time of reading and checking, while nothing computes; the simulation does not ask
+    for it.
 
     Args:   machine: prices the operations; the time between them is measured, and without a machine the whole time is.
             on_trace: gets the trace of the first run.
@@ -239,51 +180,43 @@ def study_budgets(
         "params": params.name,
         "machine": None if machine is None else machine.name,
         "threads": threads,
-        "key_bytes": first.traffic.key_bytes,
     }
     uses, accesses = key_uses_of(first, params), key_accesses(first, params)
 
-    def row(share: float, of_run: NativeRun, around: Sequence[KeyReads]) -> BudgetRow:
+    def row(share: float, of_run: NativeRun, around: Sequence[KeyReads]) -> Row:
         assert of_run.budget_bytes is not None
-        rates = rates_of(around, beside)
+        rates = replace(beside, bytes_per_s=bytes_per_s(around))
         played = play_reads(uses, compute_s, of_run.budget_bytes, rates)
         belady = play_budget(compute_s, accesses, of_run.budget_bytes, rates.bytes_per_s)
-        return _row(known, share, of_run, played, belady, rates, cpu_s_per_byte(around))
+        return known | _row(share, of_run, played, belady, rates, cpu_s_per_byte(around))
 
     return [row(*of_budget) for of_budget in zip(shares, measured.runs, pairwise(measured.reads[1:-1]), strict=True)]
 
 
 def _row(
-    known: Row,
-    share: float,
-    run: NativeRun,
-    played: PlayedReads,
-    belady: PlayedPoint,
-    rates: ReadRates,
-    cpu_s_per_byte: float,
-) -> BudgetRow:
-    """A run under a budget beside its simulations. `known`: the columns that all rows share."""
-    assert run.budget_bytes is not None
+    share: float, run: NativeRun, played: PlayedReads, belady: PlayedPoint, rates: ReadRates, cpu_s_per_byte: float
+) -> Row:
+    """A run under a budget beside its simulations."""
     traffic = run.traffic
-    return BudgetRow(
-        **known,
-        budget_share=share,
-        budget_bytes=run.budget_bytes,
-        measured_s=run.wall_s,
-        simulated_s=played.total_s,
-        error=played.total_s / run.wall_s - 1,
-        belady_s=belady.total_s,
-        measured_wait_s=traffic.wait_s,
-        simulated_wait_s=played.wait_s,
-        measured_read_bytes=traffic.read_bytes + traffic.expanded_bytes,
-        simulated_read_bytes=played.read_bytes,
-        belady_read_bytes=int(belady.io_bytes),
-        read_bytes_per_s=rates.bytes_per_s,
-        computing_share=rates.computing_share,
-        reading_share=rates.reading_share,
-        read_cpu_s_per_byte=cpu_s_per_byte,
-        peak_resident_bytes=traffic.peak_resident_bytes,
-    )
+    return {
+        "budget_share": share,
+        "budget_bytes": run.budget_bytes,
+        "key_bytes": traffic.key_bytes,
+        "measured_s": run.wall_s,
+        "simulated_s": played.total_s,
+        "error": played.total_s / run.wall_s - 1,
+        "belady_s": belady.total_s,
+        "measured_wait_s": traffic.wait_s,
+        "simulated_wait_s": played.wait_s,
+        "measured_read_bytes": traffic.read_bytes + traffic.expanded_bytes,
+        "simulated_read_bytes": played.read_bytes,
+        "belady_read_bytes": int(belady.io_bytes),
+        "read_bytes_per_s": rates.bytes_per_s,
+        "computing_share": rates.computing_share,
+        "reading_share": rates.reading_share,
+        "read_cpu_s_per_byte": cpu_s_per_byte,
+        "peak_resident_bytes": traffic.peak_resident_bytes,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,9 +233,9 @@ class _Measured:
     reads: list[KeyReads]
     """Before the first run, and after each."""
 
-    def beside(self, compute_s: Floats) -> Beside:
+    def beside(self, compute_s: Floats) -> ReadRates:
         """What computing and reading take from each other."""
-        return Beside(
+        return ReadRates.of(
             alone_s=float(compute_s.sum()),
             beside_s=float(np.mean([computing(times).sum() for times, _ in self.besides])),
             alone_bytes_per_s=bytes_per_s([*self.reads[:2], *self.reads[-2:]]),
@@ -422,7 +355,3 @@ def play_budget(compute_s: Floats, accesses: Accesses, budget_bytes: int, read_b
     ahead = Prefetch(None, max(budget_bytes - in_use, 1))
     pace = Pace(tier=Rates(bandwidth_bytes_per_s=read_bytes_per_s), mode="overlap", prefetch=ahead)
     return play_many(compute_s, replay(accesses, Belady(budget_bytes)), [pace])[0]
-
-
-def as_rows(rows: Sequence[BudgetRow]) -> Rows:
-    return [asdict(row) for row in rows]

@@ -21,7 +21,7 @@ class ReadRates:
     """How the disk reads while a program runs, and what reading and computing take from each other.
 
     Reading takes processor time (checksums, system calls), room in the caches and the memory bus; so does computing.
-    Both shares are measured where each goes on without end (`reads.Beside`), and taken to be the same whenever
+    Both shares are measured where each goes on without end (`of`), and taken to be the same whenever
     something is read while the program computes.
     """
 
@@ -31,6 +31,19 @@ class ReadRates:
     """Speed of computing during reads, relative to its speed otherwise."""
     reading_share: float = 1.0
     """How fast the disk reads while the program computes, of `bytes_per_s`."""
+
+    @classmethod
+    def of(cls, *, alone_s: float, beside_s: float, alone_bytes_per_s: float, beside_bytes_per_s: float) -> ReadRates:
+        """Of the same program alone and next to a thread that reads keys without end, and of the disk in both cases.
+
+        Args:   alone_s: seconds of computing with all keys in memory; beside_s: the same next to the reading thread.
+                alone_bytes_per_s: of the disk while nothing computes; beside_bytes_per_s: of the reading thread.
+        """
+        return cls(
+            bytes_per_s=alone_bytes_per_s,
+            computing_share=min(1.0, alone_s / beside_s),
+            reading_share=beside_bytes_per_s / alone_bytes_per_s,
+        )
 
     @property
     def beside_bytes_per_s(self) -> float:

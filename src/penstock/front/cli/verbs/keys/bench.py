@@ -64,7 +64,7 @@ def study(workload: str, size: str | None, output: Path | None, quiet: bool, out
     from penstock.base.runs.folder import RunFolder
     from penstock.lab.reports.budgets import KIND
     from penstock.program.running.reading import resolve
-    from penstock.runtime.native.budgets import as_rows, study_budgets
+    from penstock.runtime.native.budgets import study_budgets
     from penstock.scheme.machines.catalogue import load_machine
     from penstock.scheme.traces.io import write_trace
 
@@ -86,17 +86,15 @@ def study(workload: str, size: str | None, output: Path | None, quiet: bool, out
                 run.note_artifact(run.trace_path.name)
                 run.update(params=params.to_dict())
 
-        rows = as_rows(
-            study_budgets(
-                workload,
-                size,
-                threads=threads,
-                shares=shares,
-                folder=place / "keys",
-                machine=machine,
-                on_run=stage.update,
-                on_trace=keep,
-            )
+        rows = study_budgets(
+            workload,
+            size,
+            threads=threads,
+            shares=shares,
+            folder=place / "keys",
+            machine=machine,
+            on_run=stage.update,
+            on_trace=keep,
         )
         if run is not None:
             _report(run, rows)
