@@ -8,7 +8,7 @@ import pytest
 from penstock.errors import BudgetTooSmall
 from penstock.runtime.native.compiled import ArenaModel, Compiled, CompilingEngine, CompilingEvaluator
 from penstock.runtime.native.lanes import choose_lanes, play
-from penstock.runtime.native.room import Room, shared_room
+from penstock.runtime.native.room import shared_room, why
 from penstock.runtime.native.sharing import Wanted
 from penstock.scheme.params import catalogue
 from penstock.scheme.traces.schema import TraceMeta
@@ -99,26 +99,25 @@ def test_a_sum_of_numbers_has_the_limbs_behind_the_rescaling_of_its_terms() -> N
     assert ev.engine.compiled.value_rows[-1] == [params.polynomial_bytes(params.num_q - 1)] * 2
 
 
-FIXED = Room(
-    process_bytes=100, table_bytes=10, value_bytes=50, kept_bytes=5, key_bytes=0, vector_bytes=0, input_bytes=0
-)
-PARTS = {
+WANTED = {
+    **{name: Wanted.always(size) for name, size in {"process": 100, "tables": 10, "values": 50, "kept": 5}.items()},
     "keys": Wanted(all_bytes=100, least_bytes=10, saved_s=9.0),
-    "vectors": Wanted(all_bytes=40, least_bytes=20, saved_s=4.0),
+    "constants": Wanted(all_bytes=40, least_bytes=20, saved_s=4.0),
     "inputs": Wanted(all_bytes=30, least_bytes=5, saved_s=0.1),
 }
 
 
 def test_bytes_go_where_a_byte_saves_most() -> None:
-    room = shared_room(FIXED, PARTS, 165 + 35 + 20 + 30)
-    assert (room.vector_bytes, room.key_bytes, room.input_bytes) == (40, 40, 5)
+    room = shared_room(WANTED, 165 + 35 + 20 + 30)
+    assert [room.given(name) for name in ("constants", "keys", "inputs")] == [40, 40, 5]
     assert room.total_bytes == 250
-    assert room.why.startswith("constants 100% in memory")
-    free = shared_room(FIXED, PARTS, None)
+    assert why(room).startswith("constants 100% in memory")
+    free = shared_room(WANTED, None)
     assert free.total_bytes == 165 + 170
+    assert why(free) == ""
 
 
 def test_too_little_memory_says_how_much_is_needed() -> None:
-    with pytest.raises(BudgetTooSmall, match="raise it to 200 bytes or more"):
-        shared_room(FIXED, PARTS, 199)
-    assert shared_room(FIXED, PARTS, 200).total_bytes == 200
+    with pytest.raises(BudgetTooSmall, match=r"process 100 B, .*inputs 5 B\); raise it to 200 bytes or more"):
+        shared_room(WANTED, 199)
+    assert shared_room(WANTED, 200).total_bytes == 200

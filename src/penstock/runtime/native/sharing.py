@@ -66,6 +66,11 @@ class Part:
     phases: tuple[str, ...]
 
 
+def parts_of(wanted: Mapping[str, Wanted], phase: str) -> list[Part]:
+    """Classes of data that are in memory all through one phase."""
+    return [Part(name=name, wanted=own, phases=(phase,)) for name, own in wanted.items()]
+
+
 OwnPart = TypeVar("OwnPart", bound=Part)
 
 
@@ -105,8 +110,11 @@ class MemoryPlan:
 
     def words(self) -> str:
         """The peak and its parts, in a sentence."""
-        parts = [f"{share.name} {short(share.given_bytes)}" for share in self._peak() if share.given_bytes]
-        return f"predicted peak {short(self.total_bytes)}, at least {short(self.least_bytes)}: {', '.join(parts)}"
+        return f"predicted peak {short(self.total_bytes)}, at least {short(self.least_bytes)}: {self.shares_at_peak()}"
+
+    def shares_at_peak(self) -> str:
+        """The classes of the peak and their bytes."""
+        return ", ".join(f"{share.name} {short(share.given_bytes)}" for share in self._peak() if share.given_bytes)
 
     def to_dict(self) -> Row:
         """For a report, in bytes."""

@@ -23,15 +23,8 @@ from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, Pro
 from penstock.runtime.native.lanes import Lanes, choose_lanes
 from penstock.runtime.native.memory import MemoryWatch, resident_bytes
 from penstock.runtime.native.prepared import NativeRun, Prepared
-from penstock.runtime.native.room import (
-    Room,
-    least_bytes,
-    shared_room,
-    wanted_inputs,
-    wanted_keys,
-    wanted_vectors,
-)
-from penstock.runtime.native.sharing import Wanted
+from penstock.runtime.native.room import shared_room, wanted_inputs, wanted_keys, wanted_vectors, why
+from penstock.runtime.native.sharing import MemoryPlan, Wanted, short
 from penstock.scheme.traces.schema import Trace, TraceMeta
 
 _AHEAD_VECTORS = 8
@@ -205,16 +198,18 @@ def run_whole(
     if inputs is not None:
         compiled.inputs = list(inputs)
     room = _room(prepared, whole, budget)
-    keys = prepared.source(room.key_bytes or None)
+    key_bytes, ahead_bytes = room.given("keys") or None, _ahead_bytes(prepared, whole)
+    keys = prepared.source(key_bytes)
     options = WholeOptions(
         lanes=whole.lanes.count,
-        keep_bytes=max(0, room.vector_bytes - room.ahead_bytes - compiled.most_vector_bytes),
-        ahead_bytes=room.ahead_bytes,
+        keep_bytes=max(0, room.given("constants") - ahead_bytes - compiled.most_vector_bytes),
+        ahead_bytes=ahead_bytes,
         inputs=prepared.temporary("inputs") if budget.inputs_on_disk else None,
-        input_bytes=room.input_bytes,
+        input_bytes=room.given("inputs"),
         device=device,
     )
     frees = budget.memory_bytes is not None
+    peak = f"peak memory {short(room.total_bytes)}: {room.shares_at_peak()}"
     run, wall_s, peak_bytes = _watched(prepared, whole, keys, options, on_operation, frees=frees)
     keys.close()
     if prepared.beside is not None:
@@ -227,9 +222,9 @@ def run_whole(
         encode_s=run.client_encode_s + float(run.times[:, 3].sum()),
         transfer_s=run.transfer_s,
         keys=keys,
-        budget_bytes=room.key_bytes or None,
+        budget_bytes=key_bytes,
         inputs=run.inputs,
-        memory_why="; ".join(filter(None, (room.words(), room.why, _constants(whole, room)))),
+        memory_why="; ".join(filter(None, (peak, why(room), _constants(whole, ahead_bytes)))),
         predicted_peak_bytes=room.total_bytes,
         peak_bytes=peak_bytes,
         lanes=whole.lanes.count,
@@ -278,58 +273,54 @@ def _watched(
     return run, wall_s, watch.standing_bytes
 
 
-def _room(prepared: Prepared, whole: WholeProgram, budget: WholeBudget) -> Room:
+def _room(prepared: Prepared, whole: WholeProgram, budget: WholeBudget) -> MemoryPlan:
     """The memory that the run takes, and how a budget is shared."""
     compiled, context = whole.compiled, prepared.context
     params = compiled.params
     if budget.memory_bytes is not None:
         context.release_memory()
     values, held, with_inputs = compiled.held_bytes(context.keep_bytes)
-    fixed = Room(
-        process_bytes=resident_bytes(os.getpid()) - context.kept_bytes,
-        table_bytes=compiled.table_bytes,
-        value_bytes=values,
-        kept_bytes=held - values,
-        key_bytes=0,
-        vector_bytes=0,
-        input_bytes=0,
-        ahead_bytes=_AHEAD_VECTORS * 8 * params.ring_dim if _encodes_ahead(prepared, whole) else 0,
-    )
     keys = Wanted.always(0)
     if prepared.memory is None:
         keys = wanted_keys(compiled, {use: params.key_bytes(use[1], key=use[0]) for use in compiled.key_uses})
         if budget.key_bytes is not None:
             keys = replace(keys, all_bytes=budget.key_bytes, least_bytes=min(keys.least_bytes, budget.key_bytes))
-    parts = {
+    at_peak = Wanted.always(with_inputs - held)
+    wanted = {
+        # Measured before the run: the interpreter, tables, keys that are in memory already.
+        "process": Wanted.always(resident_bytes(os.getpid()) - context.kept_bytes),
+        "tables": Wanted.always(compiled.table_bytes),
+        "values": Wanted.always(values),
+        # Scratch of operations, and memory of dropped values for new ones.
+        "kept for new values": Wanted.always(held - values),
         "keys": keys,
-        "vectors": wanted_vectors(compiled, whole.encode_s_per_byte, fixed.ahead_bytes),
-        "inputs": wanted_inputs(compiled, on_disk=budget.inputs_on_disk, most_bytes=budget.input_bytes),
+        "constants": wanted_vectors(compiled, whole.encode_s_per_byte, _ahead_bytes(prepared, whole)),
+        "inputs": wanted_inputs(compiled, budget.input_bytes) if budget.inputs_on_disk else at_peak,
     }
-    if not budget.inputs_on_disk:
-        at_peak = with_inputs - held
-        parts["inputs"] = Wanted.always(at_peak)
-    if budget.memory_bytes is not None and least_bytes(fixed, parts) > budget.memory_bytes:
+    least = sum(own.least_bytes for own in wanted.values())
+    if budget.memory_bytes is not None and least > budget.memory_bytes:
         # Kept memory only saves time.
         context.set_keep_bytes(params.ciphertext_bytes(params.num_q + params.num_p))
-        fixed = replace(fixed, kept_bytes=compiled.held_bytes(context.keep_bytes)[1] - values)
-    return shared_room(fixed, parts, budget.memory_bytes)
+        wanted["kept for new values"] = Wanted.always(compiled.held_bytes(context.keep_bytes)[1] - values)
+    return shared_room(wanted, budget.memory_bytes)
 
 
-def _constants(whole: WholeProgram, room: Room) -> str:
+def _constants(whole: WholeProgram, ahead_bytes: int) -> str:
     """How constants come into memory, in words."""
     compiled = whole.compiled
     if not compiled.encoded:
         return ""
     uses = sum(compiled.encoded.values())
     one_s = whole.encode_s_per_byte * compiled.params.plaintext_bytes(compiled.params.num_q)
-    when = "ahead, by a thread that would be idle" if room.ahead_bytes else "at their use"
+    when = "ahead, by a thread that would be idle" if ahead_bytes else "at their use"
     return f"{uses:,} uses of constants, encoded {when} ({format_seconds(one_s)} for one at all limbs)"
 
 
-def _encodes_ahead(prepared: Prepared, whole: WholeProgram) -> bool:
-    """Whether a thread makes vectors ahead. The first half of an encoding takes one thread, and one operation leaves
+def _ahead_bytes(prepared: Prepared, whole: WholeProgram) -> int:
+    """Of vectors that a thread makes ahead. The first half of an encoding takes one thread, and one operation leaves
     another thread idle meanwhile. Operations side by side leave none."""
-    return bool(whole.compiled.vectors) and prepared.threads > 1 and whole.lanes.count == 1
+    idles = bool(whole.compiled.vectors) and prepared.threads > 1 and whole.lanes.count == 1
+    return _AHEAD_VECTORS * 8 * whole.compiled.params.ring_dim if idles else 0
 
 
 def _encode_s_per_byte(context: _engine.CkksContext, compiled: Compiled) -> float:

@@ -26,7 +26,7 @@ from penstock.program.evaluator.protocol import Values
 from penstock.runtime.keystore.pairs import PAIRS
 from penstock.runtime.native.client import chosen_library, open_client, require_library
 from penstock.runtime.native.memory import resident_bytes
-from penstock.runtime.native.sharing import MemoryPlan, Part, Wanted, plan_memory
+from penstock.runtime.native.sharing import MemoryPlan, Wanted, parts_of, plan_memory
 from penstock.runtime.scanning.store import (
     COMPLETE,
     HEADER,
@@ -219,8 +219,7 @@ def planned_memory(description: Description, library: str | None, memory_bytes: 
             step_bytes=entry,
         ),
     }
-    parts = [Part(name=name, wanted=part, phases=("making",)) for name, part in wanted.items()]
-    return plan_memory(parts, memory_bytes, "--memory")
+    return plan_memory(parts_of(wanted, "making"), memory_bytes, "--memory")
 
 
 def check_vectors(description: Description, content: Content) -> None:
