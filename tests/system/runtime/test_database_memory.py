@@ -17,7 +17,7 @@ from penstock.errors import BudgetTooSmall, UsageError
 from penstock.front.cli.verbs.database import command
 from penstock.program.database.description import MATCH, PIR, SSC
 from penstock.runtime.native.engine import make_context
-from penstock.runtime.scanning.memory import MOST_OBJECTS, AskedScan, plan_scan
+from penstock.runtime.scanning.memory import MOST_OBJECTS, plan_scan
 from penstock.runtime.scanning.store import Database
 
 pytestmark = pytest.mark.usefixtures("encrypting")
@@ -85,7 +85,7 @@ def test_a_long_scan_is_planned_from_its_first_objects(tmp_path: Path) -> None:
 
     def planned(objects: int) -> Any:
         plan = replace(of.plan(), vectors=objects * of.plan().per_object)
-        return plan_scan(AskedScan(database=database, plan=plan, queries=1, memory_bytes=1 << 32), context)
+        return plan_scan(database, plan, 1, 1 << 32, context)
 
     short, long = planned(MOST_OBJECTS), planned(4 * MOST_OBJECTS)
     answers = 3 * MOST_OBJECTS // of.features * of.params.ciphertext_bytes(of.params.num_q - 2)

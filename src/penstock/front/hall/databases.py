@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from penstock.program.database.ssc import top_k
 from penstock.runtime.native.memory import peak_resident_bytes
 from penstock.runtime.scanning.asked import refuse_of_other_kinds
 from penstock.runtime.scanning.disk import read_disk
-from penstock.runtime.scanning.memory import scan_planner
+from penstock.runtime.scanning.memory import plan_scan
 from penstock.runtime.scanning.query import Answer, Question, answer, best
 from penstock.runtime.scanning.store import Database
 from penstock.scheme.machines import load_machine
@@ -119,7 +120,7 @@ def queried(
     content = _generated(database)
     if check and content is None:
         raise UsageError("--check is for generated databases: the records of a file are not kept with the database")
-    planner = None if memory is None else scan_planner(database, plan, queries, memory)
+    planner = None if memory is None else partial(plan_scan, database, plan, queries, memory)
     reply = answer(
         database, question, plan=plan, prefetch=prefetch, direct=not cached, threads=threads, reading=reading,
         library=client_library, planner=planner, on_entry=on_entry,

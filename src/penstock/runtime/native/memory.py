@@ -56,6 +56,11 @@ def resident_bytes(pid: int) -> int:
     return 0
 
 
+def rounded_bytes(more_bytes: int, step_bytes: int) -> int:
+    """Memory that this process has now and so much more, rounded up: it differs a little from start to start."""
+    return -(-(resident_bytes(os.getpid()) + more_bytes) // step_bytes) * step_bytes
+
+
 def peak_resident_bytes() -> int:
     """The most memory that this process ever had.
 

@@ -14,6 +14,7 @@ from penstock.program.evaluator.call import Call, Executed
 from penstock.program.evaluator.protocol import Values
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.runtime.native.compiled import Compiled, CompilingEngine, CompilingEvaluator, Encoded
+from penstock.runtime.native.sharing import MemoryPlan, Part, least_of, plan_memory
 from penstock.runtime.native.work import Work
 from penstock.scheme.params.ckks import CkksParameters
 
@@ -95,3 +96,34 @@ def meter(
     program(ev, engine)
     ev.builder.on_add = None
     return Metered(compiled=engine.compiled, events=engine.events)
+
+
+VALUES, KEPT = "values", "memory kept for new values"
+"""Classes of data."""
+
+
+def plan_kept(
+    metered: Metered, ciphertexts: Sequence[int], parts: Sequence[Part], memory_bytes: int | None, option: str
+) -> tuple[MemoryPlan, int]:
+    """The plan of a budget, and the bytes of dropped values that the engine keeps: as many as leave the least of all.
+
+    Args:   ciphertexts: numbers of them whose memory may be kept, the most first. parts: all classes of data; `VALUES`
+            and `KEPT` get the program's bytes besides their own. option: as `plan_memory`.
+    Raises: BudgetTooSmall: as `plan_memory`.
+    """
+    params, wanted, keep = metered.compiled.params, parts, 0
+    for kept in ciphertexts:
+        keep = kept * params.ciphertext_bytes(params.num_q + params.num_p)
+        values, held = metered.held_bytes(keep)
+        wanted = [_with(part, {VALUES: values, KEPT: held - values}.get(part.name, 0)) for part in parts]
+        if memory_bytes is None or least_of(wanted) <= memory_bytes:
+            break
+    return plan_memory(wanted, memory_bytes, option), keep
+
+
+def _with(part: Part, more: int) -> Part:
+    """A class with so many bytes more."""
+    wanted = part.wanted
+    return replace(
+        part, wanted=replace(wanted, all_bytes=wanted.all_bytes + more, least_bytes=wanted.least_bytes + more)
+    )

@@ -25,7 +25,7 @@ from penstock.program.database.ssc import SscPlan
 from penstock.program.evaluator.protocol import Values
 from penstock.runtime.keystore.pairs import PAIRS
 from penstock.runtime.native.client import chosen_library, open_client, require_library
-from penstock.runtime.native.memory import resident_bytes
+from penstock.runtime.native.memory import rounded_bytes
 from penstock.runtime.native.sharing import MemoryPlan, Wanted, parts_of, plan_memory
 from penstock.runtime.scanning.store import (
     COMPLETE,
@@ -206,10 +206,9 @@ def planned_memory(description: Description, library: str | None, memory_bytes: 
     slots, entry = description.params.slots, planned_entry_bytes(description, library) + CIPHERTEXT_SLACK_BYTES
     plan = description.plan()
     columns = plan.packing.columns if isinstance(plan, PirPlan) else 1
-    process = resident_bytes(os.getpid()) + _IMPORTED_BYTES
     most = DatabaseLayout.of(description, SEGMENT_BYTES, entry).total_bytes
     wanted = {
-        "process": Wanted.always(process + -process % _PROCESS_STEP_BYTES),
+        "process": Wanted.always(rounded_bytes(_IMPORTED_BYTES, _PROCESS_STEP_BYTES)),
         # Cut into slots, as numbers of 8 bytes that the client gets as a copy.
         "records of an entry": Wanted.always((columns + 1) * slots * 8 + entry),
         "segment": Wanted(

@@ -6,9 +6,7 @@ and so never take a key's place.
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 from penstock import _engine
 from penstock.base.units import WORD_BYTES
@@ -18,10 +16,10 @@ from penstock.program.database.pir import PirPlan
 from penstock.program.database.ssc import LEVELS, SscPlan
 from penstock.runtime.native.compiled import CompilingEvaluator
 from penstock.runtime.native.engine import KEPT_CIPHERTEXTS
-from penstock.runtime.native.memory import resident_bytes
-from penstock.runtime.native.metered import Metered, MeteredEngine, meter
+from penstock.runtime.native.memory import rounded_bytes
+from penstock.runtime.native.metered import KEPT, VALUES, Metered, MeteredEngine, meter, plan_kept
 from penstock.runtime.native.room import INPUT_BYTES_PER_S, wanted_keys
-from penstock.runtime.native.sharing import Part, Wanted, least_of, plan_memory
+from penstock.runtime.native.sharing import Wanted, parts_of
 from penstock.runtime.scanning.query import Plan, scan_all, stored_entry
 from penstock.runtime.scanning.scanners import ScanPlan
 from penstock.runtime.scanning.store import Database
@@ -31,51 +29,47 @@ MOST_OBJECTS = 512
 """A scan repeats itself: so many objects are noted, and the keys of the others follow in the same order."""
 MOST_AHEAD = 4
 """Entries that lie ready, at most."""
-OPTION = "--memory"
-PHASE = ("scan",)
 _KEPT = (KEPT_CIPHERTEXTS, 1)
 _PROCESS_STEP_BYTES = 16 << 20
 """The process is rounded up to it: the same process differs a little from start to start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedScan:
-    """What a plan depends on."""
-
-    database: Database
-    plan: Plan
-    queries: int
-    memory_bytes: int
-
-
-def plan_scan(asked: AskedScan, context: _engine.CkksContext) -> ScanPlan:
-    """Plan the memory of a query.
+def plan_scan(
+    database: Database, plan: Plan, queries: int, memory_bytes: int, context: _engine.CkksContext
+) -> ScanPlan:
+    """Plan the memory of a query. `context`: the tables of its parameters.
 
     Raises: BudgetTooSmall: naming the class that does not fit, and the least that does.
     """
-    plan, stored = asked.plan, asked.database.description.stored
-    few = _fewer(plan)
-    metered = _metered(few, asked.queries, stored, context)
-    process = resident_bytes(os.getpid()) - context.kept_bytes
-    process += -process % _PROCESS_STEP_BYTES
-    standing = _standing_bytes(plan, asked.queries) - _standing_bytes(few, asked.queries)
-    parts: list[Part] = []
-    keep = 0
-    for kept in _KEPT:
-        keep = kept * plan.params.ciphertext_bytes(plan.params.num_q + plan.params.num_p)
-        values, held = metered.held_bytes(keep)
-        parts = _parts(asked, metered, process, (values + standing, held - values))
-        if least_of(parts) <= asked.memory_bytes:
-            break
-    memory = plan_memory(parts, asked.memory_bytes, OPTION)
-    ready = memory.given("entries that lie ready") // _entry_bytes(asked)
-    uses = metered.compiled.key_uses
+    stored, few = database.description.stored, _fewer(plan)
+    metered = _metered(few, queries, stored, context)
+    process = Wanted.always(rounded_bytes(-context.kept_bytes, _PROCESS_STEP_BYTES))
+    layout, entry = database.layout, _entry_bytes(database, plan)
+    keys = wanted_keys(metered.compiled, metered.key_sizes, -(-plan.num_objects // MOST_OBJECTS))
+    buffer = max(layout.header_bytes, max(1, READ_BYTES // layout.stride) * layout.stride)
+    wanted = {
+        "process": process,
+        "keys": keys,
+        # The buffer, the bytes of one entry, and the entry that is decoded or waits for a place.
+        "reading": Wanted.always(buffer + layout.entry_bytes + entry),
+        "entries that lie ready": Wanted(
+            all_bytes=MOST_AHEAD * entry,
+            least_bytes=entry,
+            saved_s=layout.total_bytes / INPUT_BYTES_PER_S,
+            step_bytes=entry,
+        ),
+        VALUES: Wanted.always(_standing_bytes(plan, queries) - _standing_bytes(few, queries)),
+        KEPT: Wanted.always(0),
+        "constants": Wanted.always(_constant_bytes(database, plan, metered)),
+        "tables": Wanted.always(metered.compiled.table_bytes),
+    }
+    memory, keep = plan_kept(metered, _KEPT, parts_of(wanted, "scan"), memory_bytes, "--memory")
     return ScanPlan(
         memory=memory,
         key_bytes=memory.given("keys"),
-        key_uses=tuple(uses * -(-plan.num_objects // few.num_objects)),
+        key_uses=tuple(metered.compiled.key_uses * -(-plan.num_objects // few.num_objects)),
         keep_bytes=keep,
-        prefetch=ready,
+        prefetch=memory.given("entries that lie ready") // entry,
     )
 
 
@@ -111,48 +105,18 @@ def _metered(plan: Plan, queries: int, stored: str, context: _engine.CkksContext
     return meter(program, plan.params, context)
 
 
-def _entry_bytes(asked: AskedScan) -> int:
+def _entry_bytes(database: Database, plan: Plan) -> int:
     """Of a decoded entry: a ciphertext, or a block of records in slots, with its bytes."""
-    description, params = asked.database.description, asked.plan.params
+    description, params = database.description, plan.params
     if description.stored != RECORDS:
         return params.ciphertext_bytes(params.num_q)
-    assert isinstance(asked.plan, PirPlan)
-    return description.entry_bytes + asked.plan.packing.columns * params.slots * WORD_BYTES
+    assert isinstance(plan, PirPlan)
+    return description.entry_bytes + plan.packing.columns * params.slots * WORD_BYTES
 
 
-def _parts(asked: AskedScan, metered: Metered, process_bytes: int, of_values: tuple[int, int]) -> list[Part]:
-    """All classes of data. `of_values`: in use, and kept for new ones."""
-    layout = asked.database.layout
-    entry = _entry_bytes(asked)
-    buffer = max(layout.header_bytes, max(1, READ_BYTES // layout.stride) * layout.stride)
-    repeats = -(-asked.plan.num_objects // MOST_OBJECTS)
-    wanted = {
-        "process": Wanted.always(process_bytes),
-        "keys": wanted_keys(metered.compiled, metered.key_sizes, repeats),
-        # The buffer, the bytes of one entry, and the entry that is decoded or waits for a place.
-        "reading": Wanted.always(buffer + layout.entry_bytes + entry),
-        "entries that lie ready": Wanted(
-            all_bytes=MOST_AHEAD * entry,
-            least_bytes=entry,
-            saved_s=layout.total_bytes / INPUT_BYTES_PER_S,
-            step_bytes=entry,
-        ),
-        "values": Wanted.always(of_values[0]),
-        "memory kept for new values": Wanted.always(of_values[1]),
-        "constants": Wanted.always(_constant_bytes(asked, metered)),
-        "tables": Wanted.always(metered.compiled.table_bytes),
-    }
-    return [Part(name=name, wanted=part, phases=PHASE) for name, part in wanted.items()]
-
-
-def _constant_bytes(asked: AskedScan, metered: Metered) -> int:
+def _constant_bytes(database: Database, plan: Plan, metered: Metered) -> int:
     """Encoded vectors: of a block of records where they are encoded at their use, and all others."""
-    if asked.database.description.stored == RECORDS:
-        assert isinstance(asked.plan, PirPlan)
-        return asked.plan.packing.columns * asked.plan.params.polynomial_bytes(asked.plan.object_limbs)
+    if database.description.stored == RECORDS:
+        assert isinstance(plan, PirPlan)
+        return plan.packing.columns * plan.params.polynomial_bytes(plan.object_limbs)
     return sum(map(metered.compiled.encoded_bytes, metered.compiled.encoded))
-
-
-def scan_planner(database: Database, plan: Plan, queries: int, memory_bytes: int) -> partial[ScanPlan]:
-    """Plans the memory of a query, once the tables of its parameters are there."""
-    return partial(plan_scan, AskedScan(database=database, plan=plan, queries=queries, memory_bytes=memory_bytes))

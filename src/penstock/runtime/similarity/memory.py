@@ -6,7 +6,6 @@ the bytes that are free in both. Records are read into separate buffers, and so 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +18,10 @@ from penstock.program.database.similarity.search import search
 from penstock.program.evaluator.call import Cipher
 from penstock.program.evaluator.scaling import ScaleState
 from penstock.runtime.native.compiled import CompilingEvaluator
-from penstock.runtime.native.memory import resident_bytes
-from penstock.runtime.native.metered import Metered, MeteredEngine, meter
+from penstock.runtime.native.memory import rounded_bytes
+from penstock.runtime.native.metered import KEPT, VALUES, Metered, MeteredEngine, meter, plan_kept
 from penstock.runtime.native.room import INPUT_BYTES_PER_S, wanted_keys
-from penstock.runtime.native.sharing import MemoryPlan, Part, Wanted, least_of, plan_memory
+from penstock.runtime.native.sharing import MemoryPlan, Part, Wanted
 from penstock.runtime.similarity.files import block_bytes, payload_count, record_bytes
 from penstock.scheme.params.ckks import CkksParameters
 
@@ -30,7 +29,7 @@ PRODUCTS, COMPARISON = "products", "comparison"
 """The phases."""
 READ_AHEAD = 2
 """Groups of blocks in memory besides the one that is computed on, at most."""
-KEPT = (32, 8, 1)
+KEPT_CIPHERTEXTS = (32, 8, 1)
 """Ciphertexts of which the engine keeps the memory for new ones: fewer where the budget is small."""
 SCANNED_BYTES_PER_S = 0.25e9
 """Records that one thread computes on. Nominal: it only ranks what gets bytes."""
@@ -86,18 +85,10 @@ def plan_search(asked: AskedSearch, context: _engine.CkksContext, kept_now_bytes
     """
     metered, order = _metered(asked, context)
     sizes = _vector_bytes(metered)
-    encode_s = _encode_s_per_byte(context, asked.params)
-    process = resident_bytes(os.getpid()) - kept_now_bytes
-    process += -process % PROCESS_STEP_BYTES
-    parts: list[Part] = []
-    keep = 0
-    for kept in KEPT:
-        keep = kept * asked.params.ciphertext_bytes(asked.params.num_q + asked.params.num_p)
-        values, held = metered.held_bytes(keep)
-        parts = _parts(asked, metered, process, (values, held - values), sizes, encode_s)
-        if asked.memory_bytes is None or least_of(parts) <= asked.memory_bytes:
-            break
-    plan = plan_memory(parts, asked.memory_bytes, asked.option)
+    constants = _constants(metered, sizes, _encode_s_per_byte(context, asked.params))
+    process = Wanted.always(rounded_bytes(-kept_now_bytes, PROCESS_STEP_BYTES))
+    parts = _parts(asked, metered, process, constants)
+    plan, keep = plan_kept(metered, KEPT_CIPHERTEXTS, parts, asked.memory_bytes, asked.option)
     blocks = plan.given("records") // block_bytes(asked.layout)
     group = max(1, min(asked.threads, blocks // 2))
     return SearchPlan(
@@ -133,15 +124,8 @@ def _metered(asked: AskedSearch, context: _engine.CkksContext) -> tuple[Metered,
     return meter(program, asked.params, context), order
 
 
-def _parts(
-    asked: AskedSearch,
-    metered: Metered,
-    process_bytes: int,
-    of_values: tuple[int, int],
-    vector_sizes: Sequence[tuple[int, int]],
-    encode_s_per_byte: float,
-) -> list[Part]:
-    """All classes of data. `of_values`: in use, and kept for new ones."""
+def _parts(asked: AskedSearch, metered: Metered, process: Wanted, constants: Wanted) -> list[Part]:
+    """All classes of data."""
     params, layout, both = asked.params, asked.layout, (PRODUCTS, COMPARISON)
     block, one = block_bytes(layout), params.polynomial_bytes(1)
     # A query ciphertext and its sum or difference with its image, while the last half of the coordinates is made.
@@ -151,7 +135,7 @@ def _parts(
     scan_s = record_bytes(layout) / SCANNED_BYTES_PER_S
     groups = min(layout.blocks, asked.threads * (READ_AHEAD + 1))
     parts = {
-        "process": (Wanted.always(process_bytes), both),
+        "process": (process, both),
         "keys": (_keys(asked, metered), both),
         "query": (Wanted.always(query), (PRODUCTS,)),
         "packing": (Wanted.always(2 * params.key_bytes(1) + packing), (PRODUCTS,)),
@@ -165,10 +149,10 @@ def _parts(
             ),
             (PRODUCTS,),
         ),
-        "values": (Wanted.always(of_values[0]), (COMPARISON,)),
-        "memory kept for new values": (Wanted.always(of_values[1]), (COMPARISON,)),
+        VALUES: (Wanted.always(0), (COMPARISON,)),
+        KEPT: (Wanted.always(0), (COMPARISON,)),
         "tables": (Wanted.always(metered.compiled.table_bytes), (COMPARISON,)),
-        "constants": (_constants(metered, vector_sizes, encode_s_per_byte), (COMPARISON,)),
+        "constants": (constants, (COMPARISON,)),
     }
     if not asked.count_only:
         payloads = asked.payload_bytes

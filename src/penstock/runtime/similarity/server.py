@@ -30,7 +30,7 @@ from penstock.runtime.native.keys import KeysOnDisk, KeyTraffic
 from penstock.runtime.native.memory import peak_resident_bytes
 from penstock.runtime.native.prepared import highest_limbs
 from penstock.runtime.similarity.files import read_description, read_template
-from penstock.runtime.similarity.memory import KEPT, OPTION, AskedSearch, SearchPlan, plan_search
+from penstock.runtime.similarity.memory import KEPT_CIPHERTEXTS, OPTION, AskedSearch, SearchPlan, plan_search
 from penstock.runtime.similarity.reading import DatabaseReader
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.schema import Trace, TraceMeta
@@ -110,7 +110,7 @@ class Server:
         self.threads = threads or available_cores()
         self.memory_bytes, self.key_budget_bytes, self._option = memory_bytes, key_budget_bytes, option
         self._plans: dict[bool, SearchPlan] = {}
-        self._context = make_context(params, self.threads, kept_ciphertexts=KEPT[0])
+        self._context = make_context(params, self.threads, kept_ciphertexts=KEPT_CIPHERTEXTS[0])
         self._small = _small_context(small, 1)
         # For many blocks at once: one thread each.
         self._scanning = _small_context(small, self.threads)
