@@ -25,9 +25,9 @@ class Kept:
         self.encrypted.append(self.inner.encrypt(values) if self._given is None else next(self._given))
         return self.encrypted[-1]
 
-    def decrypt(self, content):
+    def decrypt(self, content, *, is_complex=False):
         self.results.append(content)
-        return self.inner.decrypt(content)
+        return self.inner.decrypt(content, is_complex=is_complex)
 
 
 SMALL = (

@@ -43,9 +43,9 @@ class Repeating:
         now = time.perf_counter()
         return replace(self._encrypted[self._next - 1], begun_s=now, encoded_s=now, ended_s=now)
 
-    def decrypt(self, content: bytes) -> Decrypted:
+    def decrypt(self, content: bytes, *, is_complex: bool = False) -> Decrypted:
         self.decrypted.append(content)
-        found: Decrypted = self._client.decrypt(content)
+        found: Decrypted = self._client.decrypt(content, is_complex=is_complex)
         return found
 
     def __getattr__(self, name: str) -> Any:

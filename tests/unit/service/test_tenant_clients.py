@@ -37,7 +37,7 @@ class FakeProcess:
         self._open()
         return Encrypted(content=b"", begun_s=0, encoded_s=0, ended_s=0)
 
-    def decrypt(self, content: bytes) -> Decrypted:
+    def decrypt(self, content: bytes, *, is_complex: bool = False) -> Decrypted:
         self._open()
         if not content:
             raise PenstockError("it holds no ciphertext")

@@ -71,14 +71,10 @@ class PenstockClient:
         # Encoding is a part of the call.
         return Encrypted(content=content, begun_s=begun, encoded_s=begun, ended_s=ended)
 
-    def decrypt(self, content: bytes) -> Decrypted:
+    def decrypt(self, content: bytes, *, is_complex: bool = False) -> Decrypted:
         begun = time.perf_counter()
-        values = self.pair.decrypt(content, result_for=OWNER)
-        return Decrypted(values=values, begun_s=begun, ended_s=time.perf_counter())
-
-    def decrypt_complex(self, content: bytes) -> Decrypted:
-        begun = time.perf_counter()
-        values = self.pair.decrypt_complex(content, result_for=OWNER)
+        decrypt = self.pair.decrypt_complex if is_complex else self.pair.decrypt
+        values = decrypt(content, result_for=OWNER)
         return Decrypted(values=values, begun_s=begun, ended_s=time.perf_counter())
 
     def release(self) -> None:

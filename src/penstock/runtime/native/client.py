@@ -53,14 +53,11 @@ class Ends(Protocol):
         """values: (slots,) float64 or complex128."""
         ...
 
-    def decrypt(self, content: bytes) -> Decrypted:
-        """Real values. Raises: PenstockError: they outgrew the modulus, or are imaginary."""
-        ...
+    def decrypt(self, content: bytes, *, is_complex: bool = False) -> Decrypted:
+        """Real values, or with `is_complex` those of a result that its program may have made complex.
 
-    def decrypt_complex(self, content: bytes) -> Decrypted:
-        """Values with their imaginary parts, of a result that its program may have made complex.
-
-        Raises: PenstockError: they outgrew the modulus, or the client would drop imaginary parts.
+        Raises: PenstockError: they outgrew the modulus; real ones are imaginary, or the client would drop the imaginary
+                parts of complex ones.
         """
         ...
 
@@ -79,12 +76,10 @@ class PreparedEnds:
         now = time.perf_counter()
         return Encrypted(content=next(self._inputs), begun_s=now, encoded_s=now, ended_s=now)
 
-    def decrypt(self, content: bytes) -> Decrypted:
+    def decrypt(self, content: bytes, *, is_complex: bool = False) -> Decrypted:
         self.outputs.append(content)
         now = time.perf_counter()
         return Decrypted(values=np.zeros(self._slots), begun_s=now, ended_s=now)
-
-    decrypt_complex = decrypt
 
 
 class Client(Ends, Protocol):

@@ -98,13 +98,7 @@ class ClientProcess:
         times = self._hear()
         return Encrypted(content=self._content(), **times)
 
-    def decrypt(self, content: bytes) -> Decrypted:
-        return self._decrypted(content, is_complex=False)
-
-    def decrypt_complex(self, content: bytes) -> Decrypted:
-        return self._decrypted(content, is_complex=True)
-
-    def _decrypted(self, content: bytes, *, is_complex: bool) -> Decrypted:
+    def decrypt(self, content: bytes, *, is_complex: bool = False) -> Decrypted:
         self._ask(do="decrypt", is_complex=is_complex)
         self._send(content)
         times = self._hear()

@@ -84,8 +84,7 @@ class Answers:
         self._connection.send_bytes(made.content)
 
     def do_decrypt(self, is_complex: bool) -> None:
-        decrypt = self.client.decrypt_complex if is_complex else self.client.decrypt
-        decryption = decrypt(self._connection.recv_bytes())
+        decryption = self.client.decrypt(self._connection.recv_bytes(), is_complex=is_complex)
         self._say(begun_s=decryption.begun_s, ended_s=decryption.ended_s)
         self._connection.send_bytes(decryption.values.tobytes())
 

@@ -130,8 +130,7 @@ class NativeEvaluator(ExecutingEvaluator):
     def _decrypt(self, a: Cipher) -> tuple[Values, Executed]:
         engine, start = self.engine, time.perf_counter()
         is_complex = ComplexValues.of(self.builder).has(a.object_id, self.builder)
-        decrypt = self.ends.decrypt_complex if is_complex else self.ends.decrypt
-        decryption = decrypt(engine.give(a))
+        decryption = self.ends.decrypt(engine.give(a), is_complex=is_complex)
         engine.transfer_s += decryption.begun_s - start
         times = decryption.begun_s - engine.origin_s, decryption.ended_s - engine.origin_s
         return decryption.values, Executed(a.state, None, *times)

@@ -84,21 +84,16 @@ class OpenFheClient:
         content = self._fhe.Serialize(encrypted, self._fhe.BINARY)
         return Encrypted(content=content, begun_s=begun, encoded_s=encoded, ended_s=ended)
 
-    def decrypt(self, content: bytes) -> Decrypted:
-        return self._decrypted(content)[0]
-
-    def decrypt_complex(self, content: bytes) -> Decrypted:
-        made, plain = self._decrypted(content)
-        # Its estimate of the error is of the imaginary parts.
-        check_dropped(2.0 ** (plain.GetLogError() - self.params.scale_bits))
-        return made
-
-    def _decrypted(self, content: bytes) -> tuple[Decrypted, Any]:
+    def decrypt(self, content: bytes, *, is_complex: bool = False) -> Decrypted:
         ciphertext = self._fhe.DeserializeCiphertextString(content, self._fhe.BINARY)
         begun = time.perf_counter()
         plain = self.context.decrypt(ciphertext, self.params.num_q - ciphertext.GetLevel())
         ended = time.perf_counter()
-        return Decrypted(values=self.context.slots_of(plain), begun_s=begun, ended_s=ended), plain
+        made = Decrypted(values=self.context.slots_of(plain), begun_s=begun, ended_s=ended)
+        if is_complex:
+            # Its estimate of the error is of the imaginary parts.
+            check_dropped(2.0 ** (plain.GetLogError() - self.params.scale_bits))
+        return made
 
     def release(self) -> None:
         self.context.release()

@@ -88,8 +88,7 @@ def run_compiled(
         if writer is None:
             raise PenstockError("decrypt: nothing was encrypted in this run")
         start = time.perf_counter()
-        decrypt = ends.decrypt_complex if number in kept else ends.decrypt
-        decryption = decrypt(context.export_ciphertext(result, writer))
+        decryption = ends.decrypt(context.export_ciphertext(result, writer), is_complex=number in kept)
         transfer_s += decryption.begun_s - start
         decryptions.append((decryption.begun_s - origin, decryption.ended_s - origin))
         place[:] = decryption.values

@@ -310,10 +310,8 @@ class _NoEnds:
     def encrypt(self, values: Values) -> NoReturn:
         raise PenstockError("the server encrypts nothing")
 
-    def decrypt(self, content: bytes) -> NoReturn:
+    def decrypt(self, content: bytes, *, is_complex: bool = False) -> NoReturn:
         raise PenstockError("the server has no secret key, and decrypts nothing")
-
-    decrypt_complex = decrypt
 
 
 def _small_context(small: SmallRing, threads: int) -> _engine.CkksContext:
