@@ -197,7 +197,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for policy, order, row in ran:
         fastest_s, usual_s = apart.compute_s(order, min), apart.compute_s(order, median)
-        uses = [[((job.job.tenant, key), size) for key, size in job.program.needs] for job in order]
+        uses = [[((job.job.tenant, key), size) for key, size in job.program.switches] for job in order]
         played = time_of(uses, usual_s, policy, budget, reading)
         bound = time_of(uses, fastest_s, "future", budget, reading, bound=True)
         rows.append(

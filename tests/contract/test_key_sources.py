@@ -18,7 +18,6 @@ from penstock.runtime.native.client import LIBRARIES, PreparedEnds, open_client,
 from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeySource
-from penstock.runtime.native.prepared import highest_limbs
 from penstock.runtime.native.store import add_missing_keys
 from penstock.scheme.operations import RELIN_KEY
 from support.readings import X, read
@@ -43,7 +42,7 @@ class Made:
         assert trace is not None
         rows = trace.view().operations.to_pylist()
         self.uses: Uses = [(row["key"], row["limbs_out"]) for row in rows if row["key"] is not None]
-        self.limbs = highest_limbs(trace)
+        self.limbs = trace.view().key_limbs()
         self.store = KeyStore(folder / "store")
         self.contents: dict[str, bytes] = {}
         """The keys as files of OpenFHE's, where the library makes such."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from penstock.base.system.files import os_errors, write_atomic
@@ -19,45 +19,41 @@ from penstock.errors import PenstockError, UsageError
 from penstock.program.evaluator.circuits.bootstrap import with_few_keys
 from penstock.program.evaluator.protocol import Values
 from penstock.program.package.capture import CaptureEvaluator, Course, DigestSink, run_captured
-from penstock.program.package.content import Verb
 from penstock.program.package.file import write_package
 from penstock.program.package.replay import trace_package
 from penstock.program.running.clear import run_clear
 from penstock.program.running.packaging import package_workload
 from penstock.program.running.reading import resolve
 from penstock.program.workloads import Check
-from penstock.runtime.keystore import KeyStore, parameter_digest
+from penstock.runtime.keystore import KeyStore
 from penstock.runtime.native.client_process import ClientProcess
-from penstock.runtime.native.prepared import highest_limbs, key_uses
+from penstock.runtime.native.prepared import key_uses
 from penstock.runtime.native.store import add_missing_keys, kept_folder
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.tenants import Job
 from penstock.service.work.messages import JobSpec
+from penstock.service.work.programs import Planned
 
 _SPARE = "or give the queue a smaller budget"
 """Where memory may come from, if a client's process finds none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packaged:
+@dataclass(frozen=True, kw_only=True)
+class Packaged(Planned):
     """A program at a set, in a package file."""
 
     path: Path
-    params: CkksParameters
     size: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    """Names of both, in the order in which the program encrypts and decrypts."""
-    uses: tuple[tuple[str, int], ...]
-    """(key, limbs) of each key switch, in order."""
-    key_limbs: dict[str, int]
-    """Evaluation key -> limbs of its highest use."""
+
+    @cached_property
+    def uses(self) -> tuple[tuple[str, int], ...]:
+        """(key, limbs) of each key switch, in order."""
+        return tuple(key_uses(self.trace))
 
     @property
-    def needs(self) -> list[tuple[str, int]]:
+    def switches(self) -> list[tuple[str, int]]:
         """(key with the digest of its set, bytes) of each key switch, in order."""
-        digest, size_of = parameter_digest(self.params), self.params.key_bytes
-        return [(f"{digest}/{key}", size_of(limbs, key=key)) for key, limbs in self.uses]
+        return [(f"{self.digest}/{key}", self.params.key_bytes(limbs, key=key)) for key, limbs in self.uses]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +73,7 @@ class PreparedJob:
     @property
     def key_bytes(self) -> int:
         """Rows that its key switches use, one after another."""
-        return sum(size for _, size in self.program.needs)
+        return sum(size for _, size in self.program.switches)
 
 
 class Owners:
@@ -154,17 +150,7 @@ class Owners:
             package = package_workload(job.workload, params, size, data=blank)
             path = self.folder / f"{len(self._programs)}.pkg"
             write_package(package, path)
-            trace = trace_package(package)
-            ends = {verb: [call.argument for call in package.instructions if call.verb is verb] for verb in Verb}
-            self._programs[name] = Packaged(
-                path=path,
-                params=params,
-                size=size,
-                inputs=tuple(package.inputs[at].name for at in ends[Verb.ENCRYPT]),
-                outputs=tuple(package.outputs[at].name for at in ends[Verb.OUTPUT]),
-                uses=tuple(key_uses(trace)),
-                key_limbs=highest_limbs(trace),
-            )
+            self._programs[name] = Packaged(package=package, trace=trace_package(package), path=path, size=size)
         return self._programs[name]
 
     def _prepared(self, job: Job, program: Packaged) -> PreparedJob:
@@ -178,7 +164,7 @@ class Owners:
         number, self._count = self._count, self._count + 1
         files = {name: self.folder / f"{number}-input-{at}.ct" for at, name in enumerate(program.inputs)}
         with self._asked((job.tenant, program.params.name), program.params) as client:
-            add_missing_keys(client, self.store, job.tenant, program.key_limbs)
+            add_missing_keys(client, self.store, job.tenant, program.keys)
             for name, path in files.items():
                 write_atomic(path, client.encrypt(ev.inputs[name]).content, mode=0o600, is_synced=False)
         spec = JobSpec(

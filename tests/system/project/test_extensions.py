@@ -118,7 +118,6 @@ from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysHeld
 from penstock.runtime.native.mine import CountedKeys
-from penstock.runtime.native.prepared import highest_limbs
 from penstock.runtime.native.store import add_missing_keys
 from support.readings import X, read
 from support.toy import toy
@@ -126,7 +125,7 @@ from support.toy import toy
 params = toy()
 def program(ev):
     return [ev.rotate(ev.encrypt(X), 1)]
-limbs = highest_limbs(read(SymbolicEvaluator(params), program)[1])
+limbs = read(SymbolicEvaluator(params), program)[1].view().key_limbs()
 with TemporaryDirectory() as folder:
     client, store = open_client(params, library="penstock"), KeyStore(Path(folder) / "store")
     add_missing_keys(client, store, "alice", limbs)

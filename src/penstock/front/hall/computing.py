@@ -85,7 +85,7 @@ class PackageServer:
         names = self._names_of(pair)
         plan = cache.plan([KeyUse(names[key], limbs) for key, limbs in compiled.key_uses])
         try:
-            keys = SessionKeys(cache.session(self.tenant, self.program.planned.digest, plan, secret_tag=pair))
+            keys = SessionKeys(cache.session(self.tenant, self.program.digest, plan, secret_tag=pair))
             done = compute_compiled(
                 compiled,
                 self._context,
@@ -124,7 +124,7 @@ class PackageServer:
         tag = common_pair(named)
         if tag is None or tag in self._names or not self.keys:
             return tag if tag in self._names else None
-        there = self._store.list_keys(tenant=self.tenant, digest=self.program.planned.digest)
+        there = self._store.list_keys(tenant=self.tenant, digest=self.program.digest)
         tags = {key.secret_tag for key in there}
         if "" in tags and tag not in tags:
             return None

@@ -141,13 +141,13 @@ def run_queue(
 
 def all_key_bytes(jobs: Sequence[PreparedJob]) -> int:
     """Bytes of all keys of a queue, whole."""
-    keys = {(job.job.tenant, key): job.program.params for job in jobs for key, _ in job.program.needs}
+    keys = {(job.job.tenant, key): job.program.params for job in jobs for key, _ in job.program.switches}
     return sum(params.key_bytes() for params in keys.values())
 
 
 def order_of(jobs: Sequence[PreparedJob], scheduling: str, budget_bytes: int, max_overtaken: int) -> list[int]:
     """Places in the queue, in the order in which its jobs run. All of it is known before the first one starts."""
-    kinds = {str(job.program.path): ProgramCost(compute_s=0.0, key_bytes=_most(job.program.needs)) for job in jobs}
+    kinds = {str(job.program.path): ProgramCost(compute_s=0.0, key_bytes=_most(job.program.switches)) for job in jobs}
     arrivals = [JobArrival(at_s=0.0, tenant=job.job.tenant, kind=str(job.program.path)) for job in jobs]
     chosen = Order.FCFS if scheduling == "fifo" else Order.LOCALITY
     # An overdue job is the next one, without exception.
@@ -278,7 +278,7 @@ def queue_row(run: QueueRun, stated: Tenants, num_jobs: int) -> Row:
     }  # fmt: skip
     if len(ended) < num_jobs or not read_s:
         return row
-    uses = [[((job.prepared.job.tenant, key), size) for key, size in job.prepared.program.needs] for job in ended]
+    uses = [[((job.prepared.job.tenant, key), size) for key, size in job.prepared.program.switches] for job in ended]
     compute_s, budget = [job.compute_s for job in ended], figures["budget_bytes"]
     # Rows come into memory from the disk or from a seed; the simulation counts both.
     reading = ReadRates(bytes_per_s=(read_bytes + expanded_bytes) / read_s)

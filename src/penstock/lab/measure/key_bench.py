@@ -41,7 +41,6 @@ from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk
 from penstock.runtime.native.openfhe_client import make_keys
-from penstock.runtime.native.prepared import highest_limbs
 from penstock.runtime.native.store import add_missing_keys, kept_folder
 from penstock.scheme.operations import RELIN_KEY, rotation_key
 from penstock.scheme.params.ckks import CkksParameters
@@ -108,7 +107,7 @@ class NativeSet(BenchSet):
         params = self.params
         needed = dict.fromkeys((RELIN_KEY, rotation_key(ROTATION_STEP, params.ring_dim)), params.num_q)
         if bootstraps:
-            needed = highest_limbs(bootstrap_trace(params)) | needed
+            needed = bootstrap_trace(params).view().key_limbs() | needed
         with self._alone():
             add_missing_keys(client, self._store, _TENANT, needed)
         return KeysHeld(params, self._store, _TENANT, needed, secret_tag=client.key_tag)

@@ -46,33 +46,33 @@ class KeyRead(NamedTuple):
 class CacheStats:
     """Sums since the cache was made; `hits + misses` is the number of gets that succeeded."""
 
-    hits: int
+    hits: int = 0
     """Gets that found every row there, or on its way."""
-    late_hits: int
+    late_hits: int = 0
     """Hits that had to wait for a read ahead to end."""
-    misses: int
+    misses: int = 0
     """Gets that read rows themselves."""
-    failures: int
-    requested_bytes: int
-    miss_bytes: int
+    failures: int = 0
+    requested_bytes: int = 0
+    miss_bytes: int = 0
     """Bytes that gets read or expand themselves."""
-    read_bytes: int
+    read_bytes: int = 0
     """Bytes that were read from storage, ahead or not."""
-    expanded_bytes: int
+    expanded_bytes: int = 0
     """Bytes that seeds were expanded into: with `read_bytes`, `resident + evicted + dropped` while nothing is read."""
-    prefetched_bytes: int
-    evictions: int
-    evicted_bytes: int
-    dropped_bytes: int
+    prefetched_bytes: int = 0
+    evictions: int = 0
+    evicted_bytes: int = 0
+    dropped_bytes: int = 0
     """Bytes given up because their key was imported again, here or by another process."""
-    unplanned: int
+    unplanned: int = 0
     """Gets that the plan did not have."""
-    prefetch_failures: int
-    resident_bytes: int
-    peak_resident_bytes: int
-    wait_s: float
+    prefetch_failures: int = 0
+    resident_bytes: int = 0
+    peak_resident_bytes: int = 0
+    wait_s: float = 0.0
     """Seconds that gets took, summed over threads."""
-    read_s: float
+    read_s: float = 0.0
     """Seconds of reading, expanding and checking, ahead or not."""
 
 

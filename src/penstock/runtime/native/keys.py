@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -13,36 +13,16 @@ from penstock._engine import CkksContext, CkksKey
 from penstock.base.system.files import os_errors
 from penstock.errors import PenstockError
 from penstock.runtime.keystore import KeyCache, KeyPlan, KeySession, KeyStore, KeyUse, parameter_digest
-from penstock.runtime.keystore.cache import DEFAULT_PREFETCH_USES
+from penstock.runtime.keystore.cache import DEFAULT_PREFETCH_USES, CacheStats
 from penstock.scheme.params.ckks import CkksParameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyTraffic:
-    """What the keys of one run did."""
+class KeyTraffic(CacheStats):
+    """What the keys of one run did. `requested_bytes`: rows that key switches used. `wait_s`: of operations."""
 
     key_bytes: int
     """Of all keys of the program, whole."""
-    read_bytes: int = 0
-    """From storage."""
-    expanded_bytes: int = 0
-    """From seeds, into the same memory as read ones."""
-    requested_bytes: int = 0
-    """Rows that key switches used."""
-    hits: int = 0
-    late_hits: int = 0
-    """Hits that waited for a read ahead."""
-    misses: int = 0
-    evictions: int = 0
-    peak_resident_bytes: int = 0
-    wait_s: float = 0.0
-    """Seconds that operations waited for rows."""
-    read_s: float = 0.0
-    """Seconds of reading and checking, overlapped or not."""
-
-
-_OF_CACHE = tuple(field.name for field in fields(KeyTraffic) if field.name not in ("key_bytes", "wait_s"))
-"""What a cache counts itself."""
 
 
 class KeySource(Protocol):
@@ -260,10 +240,8 @@ class KeysOnDisk:
         if self._cache is None:
             assert self._ended is not None
             return self._ended
-        stats = self._cache.stats()
-        return KeyTraffic(
-            key_bytes=self._key_bytes, wait_s=sum(self.waits_s), **{name: getattr(stats, name) for name in _OF_CACHE}
-        )
+        own = {"key_bytes": self._key_bytes, "wait_s": sum(self.waits_s)}
+        return KeyTraffic(**asdict(self._cache.stats()) | own)
 
     def close(self) -> None:
         """Give up the rows; keep the counters."""

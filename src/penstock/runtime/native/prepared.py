@@ -40,6 +40,9 @@ _WAKING_SHARE = 0.05
 """Of all operations: so many before the first decryption a client that rests is woken."""
 
 
+_OF_KEYS = (
+    "read_bytes", "requested_bytes", "hits", "late_hits", "misses", "evictions", "peak_resident_bytes", "read_s",
+)  # fmt: skip
 _LINK = ("link_sent_bytes", "link_received_bytes")
 
 
@@ -96,14 +99,7 @@ class NativeRun(Run):
             "transfer_s": self.transfer_s,
             "key_budget_bytes": self.budget_bytes,
             "key_bytes": traffic.key_bytes,
-            "key_read_bytes": traffic.read_bytes,
-            "key_requested_bytes": traffic.requested_bytes,
-            "key_hits": traffic.hits,
-            "key_late_hits": traffic.late_hits,
-            "key_misses": traffic.misses,
-            "key_evictions": traffic.evictions,
-            "key_peak_resident_bytes": traffic.peak_resident_bytes,
-            "key_read_s": traffic.read_s,
+            **{f"key_{name}": getattr(traffic, name) for name in _OF_KEYS},
             "num_keys_made": self.made_keys,
             "refresh_plan": self.plan_why,
             "memory_plan": self.memory_why,
@@ -169,14 +165,6 @@ def key_uses(trace: Trace) -> list[tuple[str, int]]:
     view = trace.view().operations
     pairs = zip(view["key"].to_pylist(), view["limbs_in"].to_pylist(), strict=True)
     return [(key, limbs) for key, limbs in pairs if key is not None]
-
-
-def highest_limbs(trace: Trace) -> dict[str, int]:
-    """Key -> limbs of its highest key switch in a program; a key needs no rows above them."""
-    highest = dict.fromkeys(trace.view().key_ids(), 1)
-    for key, limbs in key_uses(trace):
-        highest[key] = max(highest[key], limbs)
-    return highest
 
 
 class Prepared:
@@ -305,7 +293,7 @@ class Prepared:
 
     def _make_keys(self, threads: int | None) -> None:
         """Make the missing keys, and the context, which takes memory too, after or before them."""
-        needed = highest_limbs(self.expected)
+        needed = self.expected.view().key_limbs()
         self.memory: KeysInMemory | KeysHeld | None = None
         self.made_keys = 0 if self.place.node is not None else len(needed)
         if self.store is not None:

@@ -26,7 +26,6 @@ from penstock.runtime.native.client_process import ClientProcess
 from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
-from penstock.runtime.native.prepared import highest_limbs
 from penstock.runtime.native.sharing import MemoryPlan
 from penstock.runtime.native.store import DEFAULT_TENANT, add_missing_keys, keys_in_memory
 from penstock.scheme.params.ckks import CkksParameters
@@ -101,9 +100,9 @@ def native_scanner(
         stack.callback(client.release)
         keys: KeysInMemory | KeysHeld | KeysOnDisk
         if plan is None or not plan.key_uses:
-            keys = keys_in_memory(client, context, DEFAULT_TENANT, highest_limbs(trace), place)
+            keys = keys_in_memory(client, context, DEFAULT_TENANT, trace.view().key_limbs(), place)
         else:
-            keys = _keys_on_disk(client, plan, highest_limbs(trace), place)
+            keys = _keys_on_disk(client, plan, trace.view().key_limbs(), place)
             stack.callback(keys.close)
         if plan is not None:
             context.set_keep_bytes(plan.keep_bytes)

@@ -28,7 +28,6 @@ from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysOnDisk, KeyTraffic
 from penstock.runtime.native.memory import peak_resident_bytes
-from penstock.runtime.native.prepared import highest_limbs
 from penstock.runtime.similarity.files import read_description, read_template
 from penstock.runtime.similarity.memory import KEPT_CIPHERTEXTS, OPTION, AskedSearch, SearchPlan, plan_search
 from penstock.runtime.similarity.reading import DatabaseReader
@@ -67,7 +66,8 @@ def keys_needed(
     params: CkksParameters, layout: Layout, *, count_only: bool = False
 ) -> tuple[dict[str, int], tuple[str, ...]]:
     """Keys of the large ring with the limbs of their highest use, and keys of the small one."""
-    large = highest_limbs(search_trace(params, layout, count_only=count_only)) | {FROM_SMALL: 1, FROM_SMALL_SQUARED: 1}
+    keys = search_trace(params, layout, count_only=count_only).view().key_limbs()
+    large = keys | {FROM_SMALL: 1, FROM_SMALL_SQUARED: 1}
     return large, tuple(f"rot:{element}" for element in expansion_elements(layout))
 
 

@@ -205,15 +205,15 @@ class Computer:
     ) -> tuple[JobFigures, JobTimes]:
         begun_s = time.monotonic()
         program = self._program(spec, contexts)
-        context = self._context(program.planned.params, contexts)
+        context = self._context(program.params, contexts)
         if spec.store.resolve() != self.store.folder.resolve():
             raise UsageError(f"job {spec.job} names another key store ({spec.store}) than its worker's")
         # Ahead of all work: every input and output by its name, every key.
-        _same_names("inputs", program.planned.package.name, spec.inputs, program.inputs)
-        _same_names("outputs", program.planned.package.name, spec.outputs, program.outputs)
+        _same_names("inputs", program.package.name, spec.inputs, program.inputs)
+        _same_names("outputs", program.package.name, spec.outputs, program.outputs)
         uses = self._uses(spec, program)
         plan = self.cache.plan(uses) if self.settings.policy == "future" else None
-        keys = SessionKeys(self.cache.session(spec.tenant, program.planned.digest, plan, secret_tag=spec.secret_tag))
+        keys = SessionKeys(self.cache.session(spec.tenant, program.digest, plan, secret_tag=spec.secret_tag))
         try:
             if plan is not None:
                 with self._lock:
@@ -303,7 +303,7 @@ class Computer:
             names, lacking = names_of(self.store, spec.tenant, program, spec.secret_tag)
             if lacking:
                 raise KeyMissing(
-                    f"tenant '{spec.tenant}' lacks {len(lacking)} keys of '{program.planned.package.name}': "
+                    f"tenant '{spec.tenant}' lacks {len(lacking)} keys of '{program.package.name}': "
                     f"{', '.join(lacking)}; make and upload them"
                 )
             with self._lock:
@@ -317,14 +317,12 @@ class _Inputs:
     """The inputs of a job, read when they are used."""
 
     def __init__(self, spec: JobSpec, program: WorkerProgram) -> None:
-        params = program.planned.package.params
+        params = program.package.params
         self._paths = [spec.inputs[name] for name in program.inputs]
         self._names, self._tag = program.inputs, spec.secret_tag
         self._most_bytes = params.ciphertext_bytes(params.num_q) + _MORE_INPUT
         if not self._paths:
-            raise UsageError(
-                f"'{program.planned.package.name}' takes no input, so that nothing says how results are written"
-            )
+            raise UsageError(f"'{program.package.name}' takes no input, so that nothing says how results are written")
         self.first = self.take(0)
 
     def take(self, number: int) -> bytes:

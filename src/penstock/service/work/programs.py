@@ -45,6 +45,19 @@ class Planned:
         return parameter_digest(self.params)
 
     @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Names in the order in which the program encrypts."""
+        return self._named(Verb.ENCRYPT, [vector.name for vector in self.package.inputs])
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Names in the order in which the program decrypts."""
+        return self._named(Verb.OUTPUT, [vector.name for vector in self.package.outputs])
+
+    def _named(self, verb: Verb, names: list[str]) -> tuple[str, ...]:
+        return tuple(names[call.argument] for call in self.package.instructions if call.verb is verb)
+
+    @cached_property
     def keys(self) -> dict[str, int]:
         """Evaluation key -> limbs of its highest use."""
         return dict(self.trace.view().key_limbs())
@@ -79,16 +92,12 @@ def plan_program(path: Path, key_budget_bytes: int) -> Planned:
     return Planned(package=derive(package, choice.plan.params), trace=choice.plan.trace)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerProgram:
+@dataclass(frozen=True, kw_only=True)
+class WorkerProgram(Planned):
     """A compiled package. Many jobs may run it at once."""
 
-    planned: Planned
     compiled: Compiled
     lanes: Lanes
-    inputs: tuple[str, ...]
-    """The name of each compiled input."""
-    outputs: tuple[str, ...]
 
 
 def parameter_name(params: CkksParameters) -> Hashable:
@@ -102,17 +111,10 @@ def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int
     blank = {vector.name: np.zeros(vector.length) for vector in package.inputs}
     compiled, _, builder = compile_program(lambda ev: run_package(ev, package, blank), params, context)
     trace = builder.finish(TraceMeta(workload=package.name, params=params.to_dict(), reading="native"))
-    inputs = _named(package, Verb.ENCRYPT, [vector.name for vector in package.inputs])
-    outputs = _named(package, Verb.OUTPUT, [vector.name for vector in package.outputs])
-    if len(set(outputs)) < len(outputs):
+    if len(set(planned.outputs)) < len(planned.outputs):
         raise UsageError(f"'{package.name}' makes an output twice: a service gives each once")
-    return WorkerProgram(
-        planned=planned,
-        compiled=compiled,
-        lanes=choose_lanes(compiled, trace, threads, keys_in_order=True),
-        inputs=inputs,
-        outputs=outputs,
-    )
+    lanes = choose_lanes(compiled, trace, threads, keys_in_order=True)
+    return WorkerProgram(package=package, trace=planned.trace, compiled=compiled, lanes=lanes)
 
 
 def names_of(
@@ -122,11 +124,10 @@ def names_of(
 
     Raises: KeyRefused: a key is of another secret key than `secret_tag`.
     """
-    planned = program.planned
-    keys = {*planned.keys, *program.compiled.keys}
-    names = {key: store.name_for(tenant, planned.digest, key, secret_tag=secret_tag) for key in keys}
+    keys = {*program.keys, *program.compiled.keys}
+    names = {key: store.name_for(tenant, program.digest, key, secret_tag=secret_tag) for key in keys}
     lacking = []
-    for key, wanted in sorted(planned.keys.items()):
+    for key, wanted in sorted(program.keys.items()):
         try:
             stored = store.key(names[key])
         except KeyMissing:
@@ -140,7 +141,3 @@ def names_of(
         if stored.limbs < wanted:
             lacking.append(f"{key} (it has {stored.limbs} limbs, and {wanted} are needed)")
     return names, lacking
-
-
-def _named(package: Package, verb: Verb, names: list[str]) -> tuple[str, ...]:
-    return tuple(names[instruction.argument] for instruction in package.instructions if instruction.verb is verb)

@@ -106,16 +106,15 @@ def _wanted(
     from penstock.program.running import trace_workload
     from penstock.program.running.reading import resolve
     from penstock.program.workloads import ProgramKind, kind_of
-    from penstock.runtime.native.prepared import highest_limbs
 
     if kind_of(workload) is ProgramKind.TRACE:
         from penstock.front.hall.programs import trace_of
         from penstock.lab.simulation.words import OPTIONS
 
         recorded = trace_of(workload, name, size, spelled=OPTIONS)
-        return recorded.parameters(), highest_limbs(recorded)
+        return recorded.parameters(), recorded.view().key_limbs()
     trace = trace_workload(workload, name, size)
-    return resolve(workload, name, size)[2], highest_limbs(trace)
+    return resolve(workload, name, size)[2], trace.view().key_limbs()
 
 
 class _Output:
