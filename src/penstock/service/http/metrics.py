@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
+from penstock.base.system.toml import packaged
 from penstock.base.types import RowView
 from penstock.service.work.messages import JobFigures
 
@@ -18,43 +19,11 @@ MOST_TENANTS = 200
 """Tenants with a gauge: those with the most bytes. Further ones share one, named `others`."""
 OTHERS = "others"
 _HELP = {
-    "penstock_requests_total": ("counter", "Requests by route, method and status."),
-    "penstock_connections_refused_total": ("counter", "Connections that brought no request, by reason."),
-    "penstock_received_bytes_total": ("counter", "Bytes of request bodies."),
-    "penstock_refused_total": ("counter", "Refused requests by reason: the last part of the problem's type."),
-    "penstock_upload_bytes_total": ("counter", "Bytes of uploads that arrived, by kind."),
-    "penstock_jobs_ended_total": ("counter", "Jobs that ended, by state."),
-    "penstock_request_seconds": ("histogram", "Seconds from the head of a request to its answer, by route."),
-    "penstock_job_seconds": ("histogram", "Seconds from submission to the end of a job, by program."),
-    "penstock_job_queue_seconds": ("histogram", "Seconds from submission to the start of a job, by program."),
-    "penstock_job_key_wait_seconds": (
-        "histogram", "Seconds in which a job's lanes waited for keys, summed over lanes, by program.",
-    ),
-    "penstock_job_compute_seconds": (
-        "histogram", "Seconds from the start of a job to its last output on disk, waits for keys included, by program.",
-    ),
-    "penstock_jobs": ("gauge", "Jobs in the state, by state."),
-    "penstock_queue_jobs": ("gauge", "Jobs that wait for a worker."),
-    "penstock_running_jobs": ("gauge", "Jobs that compute."),
-    "penstock_backlog_seconds": ("gauge", "Predicted seconds until all jobs are done."),
-    "penstock_workers": ("gauge", "Worker processes."),
-    "penstock_worker_deaths_total": ("counter", "Workers that died."),
-    "penstock_key_bytes_total": (
-        "counter",
-        "Bytes of keys: that jobs found in memory (cache), read from storage (disk), expanded from seeds (seed).",
-    ),
-    "penstock_key_gets_total": (
-        "counter", "Uses of keys: found in memory (hit), on their way (late_hit), read or expanded by the use (miss).",
-    ),
-    "penstock_key_hit_ratio": ("gauge", "Hits over uses of keys since the start; none before the first use."),
-    "penstock_key_evictions_total": ("counter", "Times that rows of a key were given up for others."),
-    "penstock_key_evicted_bytes_total": ("counter", "Bytes that were given up for others."),
-    "penstock_key_budget_bytes": ("gauge", "Most bytes of keys in memory."),
-    "penstock_key_floor_bytes": ("gauge", "Bytes of each tenant that the keys of others do not displace."),
-    "penstock_key_resident_bytes": ("gauge", "Bytes of keys in memory, and of reads under way."),
-    "penstock_tenant_key_bytes": ("gauge", "Bytes of a tenant's keys, by place: memory or disk."),
-    "penstock_up": ("gauge", "1 while the server accepts jobs, 0 while it drains."),
-}  # fmt: skip
+    name: (kind, text)
+    for kind, texts in packaged("penstock.service.http", "metrics.toml").items()
+    for name, text in texts.items()
+}
+"""Metric -> kind, and text for people."""
 Labels = tuple[tuple[str, str], ...]
 Gauges = dict[str, Mapping[Labels, float]]
 

@@ -7,6 +7,7 @@ calling thread and all that it starts later, so nothing else may run before.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import platform
 import resource
@@ -47,36 +48,9 @@ _CLONE_THREAD = 0x00010000
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE3 = 435
 """Its flags lie in memory, which a filter cannot read: the C library falls back to `clone`."""
-_DENIED: dict[str, dict[str, int]] = {
-    "x86_64": {
-        "socket": 41, "connect": 42, "accept": 43, "sendto": 44, "sendmsg": 46, "bind": 49, "listen": 50,
-        "socketpair": 53, "accept4": 288, "sendmmsg": 307,
-        "fork": 57, "vfork": 58, "execve": 59, "execveat": 322, "kill": 62, "tkill": 200,
-        "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312,
-        "chroot": 161, "mount": 165, "umount2": 166, "pivot_root": 155, "unshare": 272, "setns": 308,
-        "swapon": 167, "swapoff": 168, "reboot": 169, "sethostname": 170, "iopl": 172, "ioperm": 173,
-        "init_module": 175, "delete_module": 176, "finit_module": 313, "kexec_load": 246, "kexec_file_load": 320,
-        "add_key": 248, "request_key": 249, "keyctl": 250, "perf_event_open": 298, "open_by_handle_at": 304,
-        "bpf": 321, "userfaultfd": 323,
-    },
-    "aarch64": {
-        "socket": 198, "socketpair": 199, "bind": 200, "listen": 201, "accept": 202, "connect": 203, "sendto": 206,
-        "sendmsg": 211, "accept4": 242, "sendmmsg": 269,
-        "execve": 221, "execveat": 281, "kill": 129, "tkill": 130,
-        "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272,
-        "chroot": 51, "mount": 40, "umount2": 39, "pivot_root": 41, "unshare": 97, "setns": 268,
-        "swapon": 224, "swapoff": 225, "reboot": 142, "sethostname": 161,
-        "init_module": 105, "delete_module": 106, "finit_module": 273, "kexec_load": 104, "kexec_file_load": 294,
-        "add_key": 217, "request_key": 218, "keyctl": 219, "perf_event_open": 241, "open_by_handle_at": 265,
-        "bpf": 280, "userfaultfd": 282,
-    },
-}  # fmt: skip
-_DENIED_EVERYWHERE = {
-    "pidfd_send_signal": 424, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427,
-    "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "pidfd_getfd": 438,
-    "process_madvise": 440, "mount_setattr": 442,
-}  # fmt: skip
-"""`io_uring` opens sockets past the filter; keys are read by `pread` then."""
+_CALLS: dict[str, dict[str, int]] = json.loads(Path(__file__).with_name("calls.json").read_text(encoding="utf-8"))
+"""Refused system calls and their numbers, by architecture, and those that have one number on all of them. `io_uring`
+opens sockets past the filter; keys are read by `pread` then."""
 
 
 def apply(readable: Sequence[Path] = (), writable: Sequence[Path] = ()) -> dict[str, str]:
@@ -155,9 +129,10 @@ def _libraries() -> Iterable[Path]:
 
 def _seccomp(library: ctypes.CDLL) -> str:
     machine = platform.machine()
-    if machine not in _DENIED or sys.byteorder != "little":
+    if machine not in _SECCOMP or sys.byteorder != "little":
         return f"no filter is written for {machine}"
-    program = _filter(machine, {**_DENIED[machine], **_DENIED_EVERYWHERE})
+    denied = _CALLS[machine] | _CALLS["everywhere"]
+    program = _filter(machine, denied)
     content = ctypes.create_string_buffer(program, len(program))
 
     class FilterProgram(ctypes.Structure):
@@ -166,7 +141,7 @@ def _seccomp(library: ctypes.CDLL) -> str:
     given = FilterProgram(len(program) // 8, ctypes.addressof(content))
     if library.syscall(_SECCOMP[machine], _SET_MODE_FILTER, _TSYNC, ctypes.byref(given)):
         return _why("seccomp")
-    return f"in force: {len(_DENIED[machine]) + len(_DENIED_EVERYWHERE)} calls refused"
+    return f"in force: {len(denied)} calls refused"
 
 
 def _filter(machine: str, denied: Mapping[str, int]) -> bytes:
