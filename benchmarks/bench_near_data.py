@@ -38,7 +38,7 @@ from penstock.program.running.reading import describe
 from penstock.program.running.trace import trace_workload
 from penstock.runtime.keystore import KeyCache, KeyStore, parameter_digest
 from penstock.runtime.native.client import PreparedEnds
-from penstock.runtime.native.engine import EngineHere, NativeEngine, make_context
+from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeyTraffic
 from penstock.scheme.machines.schema import Machine
@@ -81,7 +81,7 @@ class HeldKeys:
             key.release()
 
 
-def run(engine: NativeEngine, job: PreparedJob, waits_s: Sequence[float] = ()) -> tuple[Trace, float, list[bytes]]:
+def run(engine: EngineHere, job: PreparedJob, waits_s: Sequence[float] = ()) -> tuple[Trace, float, list[bytes]]:
     """(trace, seconds of the server's operations and their waits for keys, results)."""
     ends = PreparedEnds(job.program.params, [path.read_bytes() for path in job.spec.inputs.values()])
     ev = NativeEvaluator(engine, ends)

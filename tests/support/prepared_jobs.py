@@ -7,7 +7,7 @@ from pathlib import Path
 from penstock.program import workloads
 from penstock.runtime.keystore import KeyStore
 from penstock.runtime.native.client import PreparedEnds
-from penstock.runtime.native.engine import EngineHere, NativeEngine, make_context
+from penstock.runtime.native.engine import EngineHere, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.keys import KeysOnDisk
 from penstock.service.owners import PreparedJob
@@ -18,7 +18,7 @@ def inputs_of(job: PreparedJob) -> list[bytes]:
     return [path.read_bytes() for path in job.spec.inputs.values()]
 
 
-def outputs(engine: NativeEngine, job: PreparedJob) -> list[bytes]:
+def outputs(engine: EngineHere, job: PreparedJob) -> list[bytes]:
     """Its results in OpenFHE's bytes, call by call."""
     params = job.program.params
     ends = PreparedEnds(params, inputs_of(job))

@@ -1,11 +1,11 @@
-"""What executes the calls of a native run on limbs: the `NativeEngine` protocol, and the engine of this process."""
+"""What executes the calls of a native run on limbs, in this process."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -62,50 +62,11 @@ Vector: TypeAlias = _engine.CkksPlaintext | _engine.CkksCoefficients
 """An encoded vector."""
 
 
-class Executor(Protocol):
-    """Does the calls of a run, or notes them. Results are new; operands never change."""
-
-    params: CkksParameters
-    """Of the run."""
-
-    def execute(self, call: Call) -> Executed:
-        """One call. Raises: PenstockError: the engine refuses it; as its source of keys."""
-        ...
-
-    def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
-        """Calls of sums over Q and P that have the same vectors: all in one pass, whose time is dealt to them."""
-        ...
-
-    def scale_at(self, limbs: int) -> float:
-        """The scale of operands of degree 1 with so many limbs."""
-        ...
-
-
-class NativeEngine(Executor, Protocol):
-    """The executor of the calls of one run: the processor of this machine, a node with the keys, an accelerator.
-
-    It sees ciphertexts and evaluation keys, never a secret key. Times count from `origin_s`. One run at a time.
-    """
-
-    origin_s: float
-    """The moment on the monotonic clock that all times count from."""
-    encode_s: float
-    """Seconds spent on encoding plaintext operands: not part of any operation."""
-    transfer_s: float
-    """Seconds spent on ciphertexts in bytes: not part of any operation."""
-
-    def take(self, content: bytes) -> Executed:
-        """A ciphertext from its client's bytes."""
-        ...
-
-    def give(self, a: Cipher) -> bytes:
-        """A ciphertext in its client's bytes."""
-        ...
-
-
 class EngineHere(WorkExecutor):
-    """The engine of this process: the kernels of this machine, and keys from a source. Waiting for keys is not part of
-    an operation.
+    """The engine of one run: the kernels of this machine, and keys from a source. Waiting for keys is not part of an
+    operation.
+
+    It sees ciphertexts and evaluation keys, never a secret key.
 
     Args:   inputs: where encrypted inputs stay between their uses; all of them in memory if omitted. vector_bytes: of
             encoded vectors, above which they are encoded at each use; all of them stay if omitted.
@@ -123,13 +84,16 @@ class EngineHere(WorkExecutor):
         super().__init__(params)
         self.context, self.keys, self.inputs = context, keys, inputs
         self.origin_s = time.perf_counter()
+        """The moment on the monotonic clock that all times count from."""
         self.encode_s = self.transfer_s = 0.0
+        """Seconds spent on encoding plaintext operands, and on ciphertexts in bytes: not part of any operation."""
         self.kept_vector_bytes, self._vector_bytes = 0, vector_bytes
         self.num_encoded = 0
         """Vectors encoded so far; a vector counts each time."""
         self._writer: _engine.CkksWriter | None = None
 
     def take(self, content: bytes) -> Executed:
+        """A ciphertext from its client's bytes."""
         if self._writer is None:
             self._writer = _engine.CkksWriter(content)
         start = time.perf_counter()
@@ -140,6 +104,7 @@ class EngineHere(WorkExecutor):
         return Executed(done.state, self.inputs.put(content), done.start_s, done.end_s)
 
     def give(self, a: Cipher) -> bytes:
+        """A ciphertext in its client's bytes."""
         if self._writer is None:
             raise PenstockError("decrypt: nothing was encrypted in this run")
         return self.context.export_ciphertext(self._in_memory(a), self._writer)

@@ -20,8 +20,8 @@ from penstock.program.evaluator.imaginary import ComplexValues
 from penstock.program.evaluator.protocol import Plain, Values, Weight
 from penstock.program.evaluator.rows import ciphertext
 from penstock.program.evaluator.scaling import ScaleState
-from penstock.runtime.native.engine import Executor, NativeEngine
-from penstock.runtime.native.work import OverScale
+from penstock.runtime.native.engine import EngineHere
+from penstock.runtime.native.work import OverScale, WorkExecutor
 from penstock.scheme.operations import OpKind
 from penstock.scheme.params.ckks import CkksParameters, Scaling
 from penstock.scheme.params.primes import openfhe_primes
@@ -36,7 +36,7 @@ _MOST_TERMS = 16
 class ExecutingEvaluator(ExpandingEvaluator):
     """Each call goes to an executor, sums of one form in one pass. One evaluator belongs to one run of a program."""
 
-    def __init__(self, engine: Executor) -> None:
+    def __init__(self, engine: WorkExecutor) -> None:
         super().__init__(engine.params)
         self.engine = engine
         self._dealt: Iterator[tuple[float | None, float | None]] | None = None
@@ -114,9 +114,9 @@ class NativeEvaluator(ExecutingEvaluator):
     Waiting for keys and encoding are not part of an operation.
     """
 
-    engine: NativeEngine
+    engine: EngineHere
 
-    def __init__(self, engine: NativeEngine, ends: Ends) -> None:
+    def __init__(self, engine: EngineHere, ends: Ends) -> None:
         super().__init__(engine)
         self.ends = ends
 

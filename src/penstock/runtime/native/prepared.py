@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +25,7 @@ from penstock.runtime.keystore import KeyStore
 from penstock.runtime.keystore.pairs import pair_in
 from penstock.runtime.native.client import Client, open_client
 from penstock.runtime.native.client_process import ClientProcess
-from penstock.runtime.native.engine import KEPT_CIPHERTEXTS, EngineHere, NativeEngine, check_kernels, make_context
+from penstock.runtime.native.engine import KEPT_CIPHERTEXTS, EngineHere, check_kernels, make_context
 from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.inputs import InputShelf, InputTraffic
 from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, KeyTraffic
@@ -116,23 +117,25 @@ class NativeRun(Run):
         }
 
 
-class AtNode(NativeEngine, Protocol):
+class AtNode(EngineHere):
     """An engine whose operations with keys run at a node."""
 
-    waits_s: list[float]
-    """Empty: no key is waited for."""
+    def __init__(self, params: CkksParameters, context: _engine.CkksContext) -> None:
+        super().__init__(params, context, None)
+        self.waits_s: list[float] = []
+        """Empty: no key is waited for."""
 
     def traffic(self) -> KeyTraffic:
         """No key comes here."""
-        ...
+        return KeyTraffic(key_bytes=0)
 
+    @abstractmethod
     def link_bytes(self) -> tuple[int, int]:
         """Sent to the node, and received."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Hang up."""
-        ...
 
 
 NodeOf = Callable[[CkksParameters, _engine.CkksContext, str, str], AtNode]
@@ -234,7 +237,7 @@ class Prepared:
             folder = self.temporary("inputs")
             shelf = InputShelf(folder, self.place.input_budget_bytes, self.context.import_ciphertext)
         keys: KeysInMemory | KeysHeld | KeysOnDisk | AtNode
-        engine: NativeEngine
+        engine: EngineHere
         at_node: AtNode | None = None
         if self.place.node is None:
             keys = self.source(budget_bytes)

@@ -104,7 +104,7 @@ def _with_number(call: Call, scalar: complex) -> Work:
 
 
 class WorkExecutor(ABC):
-    """Executes calls as work."""
+    """Does the calls of a run as work, or notes them. Results are new; operands never change."""
 
     def __init__(self, params: CkksParameters) -> None:
         self.params = params
@@ -113,7 +113,12 @@ class WorkExecutor(ABC):
     def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
         """One piece of work on the operands of calls, one after the other; a result for each call."""
 
+    @abstractmethod
+    def scale_at(self, limbs: int) -> float:
+        """The scale of operands of degree 1 with so many limbs."""
+
     def execute(self, call: Call) -> Executed:
+        """One call. Raises: PenstockError: the engine refuses it; as its source of keys."""
         if isinstance(call.how, WeightedSum):
             return self.weighted_sums([call])[0]
         if isinstance(call.how, NumberSum):
@@ -121,6 +126,7 @@ class WorkExecutor(ABC):
         return self.perform(work_of(call, self.params), [call])[0]
 
     def weighted_sums(self, calls: Sequence[Call]) -> list[Executed]:
+        """Calls of sums over Q and P that have the same vectors: all in one pass, whose time is dealt to them."""
         first, how = calls[0], calls[0].how
         assert isinstance(how, WeightedSum)
         vectors = [VectorEncoding(plain, first.state.limbs, 1, is_coefficients=True) for plain in how.plains]

@@ -12,8 +12,9 @@ from penstock.base.types import Row
 from penstock.errors import PenstockError, UsageError
 from penstock.program.evaluator.call import Call, Executed
 from penstock.runtime.keystore import parameter_digest
-from penstock.runtime.native.engine import EngineHere, Held
+from penstock.runtime.native.engine import Held
 from penstock.runtime.native.keys import KeyTraffic
+from penstock.runtime.native.prepared import AtNode
 from penstock.runtime.native.work import Work
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.near.frames import ANSWER_FIELDS, Kind, decode_header
@@ -134,24 +135,19 @@ class PulledKeys:
         """The connection belongs to the caller."""
 
 
-class NodeEngine(EngineHere):
+class NodeEngine(AtNode):
     """Calls with a key run at a node; ciphertexts travel, keys do not."""
 
     def __init__(self, params: CkksParameters, context: _engine.CkksContext, node: RemoteNode) -> None:
-        super().__init__(params, context, None)
+        super().__init__(params, context)
         self._node = node
         self._sent: object = None
-        self.waits_s: list[float] = []
-        """No key is waited for."""
-        self.close = node.close
-
-    def traffic(self) -> KeyTraffic:
-        """No key comes here."""
-        return KeyTraffic(key_bytes=0)
 
     def link_bytes(self) -> tuple[int, int]:
-        """Sent to the node, and received."""
         return self._node.link.sent_bytes, self._node.link.received_bytes
+
+    def close(self) -> None:
+        self._node.close()
 
     def perform(self, work: Work, calls: Sequence[Call]) -> list[Executed]:
         call = calls[0]
