@@ -178,10 +178,8 @@ def _priced(params: CkksParameters, trace: Trace, budget_bytes: int | None, thre
     work = sum((shape_work(shape, params).times(count) for shape, count in counted), KernelWork())
     keys, limbs = operations["key"].to_pylist(), operations["limbs_in"].to_pylist()
     uses = [(key, params.key_bytes(n, key=key)) for key, n in zip(keys, limbs, strict=True) if key is not None]
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(key for key, _ in uses))}
-    most: dict[str, int] = {}
-    for key, size in uses:
-        most[key] = max(most.get(key, 0), size)
+    highest = trace.view().key_limbs()
+    numbers = {key: number for number, key in enumerate(highest)}
     read = 0
     if budget_bytes is not None:
         accesses = Accesses(
@@ -194,7 +192,7 @@ def _priced(params: CkksParameters, trace: Trace, budget_bytes: int | None, thre
         params=params,
         trace=trace,
         num_keys=len(numbers),
-        key_bytes=sum(most.values()),
+        key_bytes=sum(params.key_bytes(n, key=key) for key, n in highest.items()),
         whole_bytes=sum(params.key_bytes(key=key) for key in numbers),
         read_bytes=read,
         live_bytes=tally_of(trace).live_bytes,

@@ -37,7 +37,6 @@ class WholeRun:
 
     times: npt.NDArray[np.float64]
     """(tasks, 4) seconds: start, end, waiting for the key, encoding."""
-    counts: dict[str, int]
     transfer_s: float
     encryptions: list[tuple[float, float]]
     """Start and end of each."""
@@ -94,7 +93,6 @@ def run_compiled(
         place[:] = decryption.values
     return WholeRun(
         times=done.times,
-        counts=done.counts,
         transfer_s=transfer_s,
         encryptions=encryptions,
         decryptions=decryptions,

@@ -50,22 +50,26 @@ class Disk:
 
     def write_toml(self, path: Path, *, force: bool = False) -> None:
         """Raises: WouldOverwrite, FileError."""
-        values = {
-            "read": format_rate(self.read_bytes_per_s),
-            "checksum": format_rate(self.checksum_bytes_per_s),
-            "decode": format_rate(self.decode_bytes_per_s),
-            "decode_call": format_seconds(self.decode_call_s),
-        }
         lines = [f"name = {json.dumps(self.name)}", 'title = "this disk, and what decodes its bytes"']
-        for name, value in values.items():
+        for name, field in _FIELDS.items():
+            shown = format_rate if field.endswith("_per_s") else format_seconds
             lines += [
                 "",
                 f"[{name}]",
-                f"value = {json.dumps(value, ensure_ascii=False)}",
+                f"value = {json.dumps(shown(getattr(self, field)), ensure_ascii=False)}",
                 f"source = {json.dumps(self.source)}",
                 'kind = "measured"',
             ]
         write_atomic(path, ("\n".join(lines) + "\n").encode(), force=force)
+
+
+_FIELDS = {
+    "read": "read_bytes_per_s",
+    "checksum": "checksum_bytes_per_s",
+    "decode": "decode_bytes_per_s",
+    "decode_call": "decode_call_s",
+}
+"""Table of the file -> field of a disk: a rate, or seconds."""
 
 
 def read_disk(path: Path) -> Disk:
@@ -75,17 +79,11 @@ def read_disk(path: Path) -> Disk:
     """
     spec = parse_spec(DiskSpec, path, str(path), "a disk file")
 
-    def value(figure: FigureSpec, what: str, units: dict[str, float]) -> float:
-        quantity = parse_quantity(figure.value, units, f"{path}: {what}")
-        if quantity == 0 and units is RATE_UNITS:
-            raise MachineError(f"{path}: {what} '{figure.value}' is zero; it must be more than zero")
-        return quantity
-
-    return Disk(
-        name=spec.name,
-        read_bytes_per_s=value(spec.read, "read", RATE_UNITS),
-        checksum_bytes_per_s=value(spec.checksum, "checksum", RATE_UNITS),
-        decode_bytes_per_s=value(spec.decode, "decode", RATE_UNITS),
-        decode_call_s=value(spec.decode_call, "decode_call", SECOND_UNITS),
-        source=spec.read.source,
-    )
+    values = {}
+    for name, field in _FIELDS.items():
+        figure: FigureSpec = getattr(spec, name)
+        is_rate = field.endswith("_per_s")
+        values[field] = parse_quantity(figure.value, RATE_UNITS if is_rate else SECOND_UNITS, f"{path}: {name}")
+        if values[field] == 0 and is_rate:
+            raise MachineError(f"{path}: {name} '{figure.value}' is zero; it must be more than zero")
+    return Disk(name=spec.name, source=spec.read.source, **values)

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -114,19 +114,22 @@ class EntryStream(Generic[T]):
                 view.release()
 
 
+def opened(path: os.PathLike[str], *, direct: bool) -> tuple[int, bool]:
+    """A file for reading, past the page cache where that is asked for and possible; and whether it is."""
+    flags = os.O_RDONLY | os.O_CLOEXEC
+    if direct:
+        with suppress(OSError):  # a file system in memory, say
+            return os.open(path, flags | os.O_DIRECT), True
+    return os.open(path, flags), False
+
+
 class SequentialFile:
     """One file and one aligned buffer, as `O_DIRECT` asks for."""
 
     def __init__(self, path: os.PathLike[str], buffer_bytes: int, times: StreamTimes) -> None:
         self._times = times
-        flags = os.O_RDONLY | os.O_CLOEXEC
-        if times.direct:
-            try:
-                self._descriptor = os.open(path, flags | os.O_DIRECT)
-            except OSError:  # a file system in memory, say
-                times.direct = False
+        self._descriptor, times.direct = opened(path, direct=times.direct)
         if not times.direct:
-            self._descriptor = os.open(path, flags)
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
         self.size = os.fstat(self._descriptor).st_size
         self._buffer = mmap.mmap(-1, -(-buffer_bytes // BLOCK_BYTES) * BLOCK_BYTES)

@@ -7,7 +7,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from penstock.base.system.files import os_errors
 from penstock.program.database.similarity.scheme import COLUMNS
+from penstock.runtime.scanning.stream import opened
 from penstock.runtime.similarity.files import PAYLOADS, RECORDS, DatabaseDamaged, DatabaseIndex, block_bytes, checked
 from penstock.runtime.similarity.memory import SearchPlan
 
@@ -101,7 +101,7 @@ class DatabaseReader:
         """Read the first groups of records."""
         path = self.folder / RECORDS
         with os_errors(path, "read"):
-            self._files[RECORDS] = self._opened(path)
+            self._files[RECORDS], self.direct = opened(path, direct=self.direct and self._size % _PAGE_BYTES == 0)
         count = min(self.plan.buffers, len(self._groups))
         words = self._size // 8 * len(self._groups[0])
         # Mappings go back to the system as a whole, and lie on pages, as reads past the page cache ask for.
@@ -121,15 +121,6 @@ class DatabaseReader:
         """The buffers go."""
         self._records = None
         self._buffers.clear()
-
-    def _opened(self, path: Path) -> int:
-        flags = os.O_RDONLY | os.O_CLOEXEC
-        self.direct &= self._size % _PAGE_BYTES == 0
-        if self.direct:
-            with suppress(OSError):
-                return os.open(path, flags | os.O_DIRECT)
-            self.direct = False  # a file system in memory, say
-        return os.open(path, flags)
 
     def _read_group(self, group: int) -> Group:
         buffer, made = self._buffers[group % len(self._buffers)], []
