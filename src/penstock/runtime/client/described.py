@@ -19,28 +19,17 @@ _KEY = re.compile(r"relin|conj|rot:[1-9][0-9]{0,9}|to-sparse|to-dense", re.ASCII
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeployedProgram:
-    """A deployed program, as far as a client needs to know it."""
-
-    name: str
-    params: CkksParameters
-    inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
-    keys: Mapping[str, int]
-    """Evaluation key -> limbs of its highest use."""
+class DeployedProgram(Package):
+    """A deployed program, as far as a client needs to know it: without its instructions."""
 
     @property
     def security_bits(self) -> int:
         """The level of the parameter set, computed here; 0: none is stated."""
         return security_bits(self.params)
 
-    def as_package(self) -> Package:
-        """The program without its instructions."""
-        return Package(name=self.name, params=self.params, inputs=self.inputs, outputs=self.outputs, instructions=())
-
     def checked(self, inputs: Mapping[str, Values]) -> dict[str, Values]:
         """Inputs by name, each of its length. Raises: UsageError."""
-        return checked_inputs(self.as_package(), inputs)
+        return checked_inputs(self, inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +67,7 @@ def program_of(description: RowView) -> DeployedProgram:
     for vector, length in lengths.items():
         if not 1 <= length <= params.slots:
             raise _malformed("a program", f"'{vector}' has {length} values, and the set {params.slots} slots")
-    return DeployedProgram(name=name, params=params, inputs=inputs, outputs=outputs, keys=keys)
+    return DeployedProgram(name=name, params=params, inputs=inputs, outputs=outputs, instructions=(), keys=keys)
 
 
 def needed_of(answer: RowView) -> NeededKeys:

@@ -137,7 +137,7 @@ def submit(
     from penstock.program.workloads.packaged import read_inputs
 
     with opened(folder=folder, **access) as service, Progress(quiet=quiet).stage("inputs") as stage:
-        values = read_inputs(service.program(program).as_package(), inputs).inputs
+        values = read_inputs(service.program(program), inputs).inputs
         if prepare is not None:
             files = service.prepare(program, values, prepare)
             emit([{"input": name, "path": str(path)} for name, path in files.items()], output_format)
