@@ -135,7 +135,7 @@ def test_constants_beyond_the_budget_are_encoded_again(many):
 
 def test_the_predicted_memory_of_ciphertexts_is_what_the_engine_takes(many, monkeypatch):
     """Nothing that is dropped leaves, so that at the end all that was ever held is kept."""
-    monkeypatch.setattr("penstock.runtime.similarity.memory.KEPT", (1000,))
+    monkeypatch.setattr("penstock.runtime.similarity.memory.KEPT_CIPHERTEXTS", (1000,))
     fresh = server(many, threads=1)
     plan = fresh.plan()
     fresh._context.release_memory()
