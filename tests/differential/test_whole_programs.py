@@ -19,7 +19,7 @@ from penstock.runtime.native.client import Decrypted, Encrypted
 from penstock.runtime.native.client_process import ClientProcess
 from penstock.runtime.native.engine import make_context
 from penstock.runtime.native.prepared import ClientPlace, KeyPlace, Prepared
-from penstock.runtime.native.whole import WholeBudget, compile_whole, run_whole
+from penstock.runtime.native.whole import compile_whole, run_whole
 from penstock.scheme.params import catalogue
 from penstock.scheme.traces.inspect import differences, problems
 from penstock.scheme.traces.schema import TraceMeta
@@ -67,7 +67,7 @@ class Opened:
     def whole(self, lanes: int | None = None, **budget: Any) -> Any:
         self.client.begin()
         whole = compile_whole(self.prepared, self.program, self.meta, lanes)
-        return run_whole(self.prepared, whole, WholeBudget(**budget))
+        return run_whole(self.prepared, whole, KeyPlace(**budget))
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def test_keys_from_disk_are_waited_for_in_order(share: float) -> None:
     with opened("bootstrapping", "ci", share) as pair:
         words = (pair.one_by_one(), pair.client.decrypted)[1]
         for lanes in (1, 2):
-            found = pair.whole(key_bytes=pair.prepared.place.budget_bytes, lanes=lanes)
+            found = pair.whole(budget_bytes=pair.prepared.place.budget_bytes, lanes=lanes)
             assert pair.client.decrypted == words
             assert len(found.key_waits_s) == len([key for key in found.trace.operations["key"].to_pylist() if key])
             assert found.traffic.peak_resident_bytes <= found.budget_bytes

@@ -159,6 +159,11 @@ class KeyPlace:
     """Connects to a node that has the evaluation keys; the key pair lies next to `store`, which is not opened."""
 
     @property
+    def inputs_on_disk(self) -> bool:
+        """Whether inputs may wait in files."""
+        return self.memory_bytes is not None or self.input_budget_bytes is not None
+
+    @property
     def on_disk(self) -> bool:
         return any(choice is not None for choice in (self.store, self.budget_bytes, self.memory_bytes))
 

@@ -23,7 +23,7 @@ from penstock.runtime.native.evaluator import NativeEvaluator
 from penstock.runtime.native.plans import choose_plan, refreshes_real_values
 from penstock.runtime.native.prepared import ClientPlace, KeyPlace, NativeRun, NodeOf, Prepared
 from penstock.runtime.native.store import DEFAULT_TENANT
-from penstock.runtime.native.whole import WholeBudget, compile_whole, run_whole
+from penstock.runtime.native.whole import compile_whole, run_whole
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.schema import Trace, TraceMeta
 
@@ -145,11 +145,7 @@ class _Packaged:
         on_operation: Callable[[int, int], None] | None = None,
     ) -> NativeRun:
         place, package = self._prepared.place, self._package
-        budget = WholeBudget(
-            memory_bytes=place.memory_bytes,
-            key_bytes=budget_bytes if budget_bytes is not None else place.budget_bytes,
-            input_bytes=place.input_budget_bytes,
-        )
+        budget = place if budget_bytes is None else replace(place, budget_bytes=budget_bytes)
         encrypted = [instruction for instruction in package.instructions if instruction.verb is Verb.ENCRYPT]
         slots = self._prepared.params.slots
         inputs = [padded(data.inputs[package.inputs[instruction.argument].name], slots) for instruction in encrypted]

@@ -22,7 +22,7 @@ from penstock.runtime.native.inputs import InputTraffic
 from penstock.runtime.native.keys import KeysHeld, KeysInMemory, KeysOnDisk, ProgramKeys
 from penstock.runtime.native.lanes import Lanes, choose_lanes
 from penstock.runtime.native.memory import MemoryWatch, resident_bytes
-from penstock.runtime.native.prepared import NativeRun, Prepared
+from penstock.runtime.native.prepared import KeyPlace, NativeRun, Prepared
 from penstock.runtime.native.room import shared_room, wanted_inputs, wanted_keys, wanted_vectors, why
 from penstock.runtime.native.sharing import MemoryPlan, Wanted, short
 from penstock.scheme.traces.schema import Trace, TraceMeta
@@ -123,23 +123,6 @@ def timed_trace(trace: Trace, compiled: Compiled, run: WholeRun) -> Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WholeBudget:
-    """What a run of a whole program may take."""
-
-    memory_bytes: int | None = None
-    """Of this process at most; `None`: no limit."""
-    key_bytes: int | None = None
-    """Of keys in memory; `None`: all, or the rest of the other budget."""
-    input_bytes: int | None = None
-    """Of encrypted inputs that wait in memory; `None`: all, or the rest of the other budget."""
-
-    @property
-    def inputs_on_disk(self) -> bool:
-        """Whether inputs may wait in files."""
-        return self.memory_bytes is not None or self.input_bytes is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WholeProgram:
     """A program compiled for one set of keys: it runs again and again, on inputs of the same shapes."""
 
@@ -181,17 +164,18 @@ def compile_whole(
 def run_whole(
     prepared: Prepared,
     whole: WholeProgram,
-    budget: WholeBudget | None = None,
+    budget: KeyPlace | None = None,
     inputs: Sequence[Values] | None = None,
     on_operation: Callable[[int, int], None] | None = None,
     device: str = "cpu",
 ) -> NativeRun:
     """Run a compiled program. The next run replaces the values of its result.
 
-    Args:   inputs: (slots,) each, in the order of encryption; default: the compiled ones. device: as `WholeOptions`.
+    Args:   budget: of this process, keys and waiting inputs; what has no limit gets the rest of the first. inputs:
+            (slots,) each, in the order of encryption; default: the compiled ones. device: as `WholeOptions`.
     Raises: BudgetTooSmall: it does not fit in the memory; as the keys, the client and the engine.
     """
-    compiled, budget = whole.compiled, budget or WholeBudget()
+    compiled, budget = whole.compiled, budget or KeyPlace()
     if inputs is not None:
         compiled.inputs = list(inputs)
     room = _room(prepared, whole, budget)
@@ -270,7 +254,7 @@ def _watched(
     return run, wall_s, watch.standing_bytes
 
 
-def _room(prepared: Prepared, whole: WholeProgram, budget: WholeBudget) -> MemoryPlan:
+def _room(prepared: Prepared, whole: WholeProgram, budget: KeyPlace) -> MemoryPlan:
     """The memory that the run takes, and how a budget is shared."""
     compiled, context = whole.compiled, prepared.context
     params = compiled.params
@@ -280,8 +264,8 @@ def _room(prepared: Prepared, whole: WholeProgram, budget: WholeBudget) -> Memor
     keys = Wanted.always(0)
     if prepared.memory is None:
         keys = wanted_keys(compiled, {use: params.key_bytes(use[1], key=use[0]) for use in compiled.key_uses})
-        if budget.key_bytes is not None:
-            keys = replace(keys, all_bytes=budget.key_bytes, least_bytes=min(keys.least_bytes, budget.key_bytes))
+        if budget.budget_bytes is not None:
+            keys = replace(keys, all_bytes=budget.budget_bytes, least_bytes=min(keys.least_bytes, budget.budget_bytes))
     at_peak = Wanted.always(with_inputs - held)
     wanted = {
         # Measured before the run: the interpreter, tables, keys that are in memory already.
@@ -292,7 +276,7 @@ def _room(prepared: Prepared, whole: WholeProgram, budget: WholeBudget) -> Memor
         "kept for new values": Wanted.always(held - values),
         "keys": keys,
         "constants": wanted_vectors(compiled, whole.encode_s_per_byte, _ahead_bytes(prepared, whole)),
-        "inputs": wanted_inputs(compiled, budget.input_bytes) if budget.inputs_on_disk else at_peak,
+        "inputs": wanted_inputs(compiled, budget.input_budget_bytes) if budget.inputs_on_disk else at_peak,
     }
     least = sum(own.least_bytes for own in wanted.values())
     if budget.memory_bytes is not None and least > budget.memory_bytes:
