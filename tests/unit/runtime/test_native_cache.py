@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.runtime.native.cache import Cache, KeyUses, Moving, Need
+from penstock.runtime.native.cache import Cache, KeyUses, Moving
 
 SIZES = (0, 10, 20, 30)
 
@@ -27,8 +27,8 @@ def test_a_read_that_can_wait_leaves_what_is_used_before_it_and_what_belady_woul
         hold(each, "b", 3)
         # c is needed in one use. b is used after it, last of all: it may leave for either.
         assert each.next_use("b", 3) == 3
-    assert urgent.make_room("c", 30, Need(1))
-    assert patient.make_room("c", 30, Need(1, waits=True))
+    assert urgent.make_room("c", 30, 1)
+    assert patient.make_room("c", 30, 1, waits=True)
     assert "b" not in urgent.residents
     assert "b" not in patient.residents
 
@@ -40,9 +40,9 @@ def test_a_read_that_can_wait_takes_nothing_but_what_belady_gives_up_at_its_use(
     for each in (urgent, patient):
         hold(each, "a", 3)
         hold(each, "b", 3)
-    assert urgent.make_room("c", 30, Need(1))
+    assert urgent.make_room("c", 30, 1)
     assert "b" not in urgent.residents
-    assert not patient.make_room("c", 30, Need(1, waits=True))
+    assert not patient.make_room("c", 30, 1, waits=True)
     assert patient.residents["b"].limbs == 3
 
 
@@ -50,7 +50,7 @@ def test_only_the_top_limbs_leave() -> None:
     some = cache(("a", 1), ("b", 1), budget=50)
     hold(some, "a", 3)
     hold(some, "b", 2)
-    assert some.make_room("c", 20, Need())
+    assert some.make_room("c", 20)
     # The second and third limbs are never used again; those of the key not used for the longest time go.
     assert {key: each.limbs for key, each in some.residents.items()} == {"a": 1, "b": 2}
     assert some.used_bytes == 30
@@ -61,8 +61,8 @@ def test_what_is_in_use_or_being_read_stays() -> None:
     hold(some, "a", 3)
     some.claim("b", 3, 0.0)
     some.pinned = "a", 2
-    assert not some.make_room("c", 20, Need())
-    assert some.make_room("c", 10, Need())
+    assert not some.make_room("c", 20)
+    assert some.make_room("c", 10)
     assert some.residents["a"].limbs == 2
 
 

@@ -55,14 +55,6 @@ class Load:
     begun_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """For whom room is made: a use that waits, or a read ahead of the use at a distance, which can wait or cannot."""
-
-    distance: int | None = None
-    waits: bool = False
-
-
 @dataclass(slots=True)
 class Moving:
     """The moving mean and variance of past values; `None`: there are none."""
@@ -123,8 +115,11 @@ class Cache:
                 floor = max(floor, held[1])
         return floor
 
-    def make_room(self, key: str, needed: int, need: Need) -> bool:
-        """Room for more rows of `key`, or nothing changes."""
+    def make_room(self, key: str, needed: int, distance: int | None = None, *, waits: bool = False) -> bool:
+        """Room for more rows of `key`, or nothing changes.
+
+        Args:   distance: of the use that rows are read ahead of; `None`: a use waits. waits: whether the read can wait.
+        """
         kept: dict[str, int] = {}
         used = self.used_bytes
         while used + needed > self.budget_bytes:
@@ -134,10 +129,10 @@ class Cache:
                 if other == key or limbs == 0:
                     continue
                 following = self.next_use(other, limbs)
-                leaves = limbs > self.floor(other, resident) and (need.distance is None or following > need.distance)
-                if not leaves and not need.waits:
+                leaves = limbs > self.floor(other, resident) and (distance is None or following > distance)
+                if not leaves and not waits:
                     continue
-                last = self.next_use(other, limbs, need.distance or 0) if need.waits else following
+                last = self.next_use(other, limbs, distance or 0) if waits else following
                 rank = (last, leaves, -resident.last_use)
                 if best is None or rank > best[0]:
                     best = rank, other, limbs

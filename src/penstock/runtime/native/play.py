@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from penstock.errors import UsageError
 from penstock.runtime.keystore.cache import DEFAULT_PREFETCH_USES
-from penstock.runtime.native.cache import Cache, KeyUses, Load, Need
+from penstock.runtime.native.cache import Cache, KeyUses, Load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class _ReadPlay:
                 break
             if resident is None or not resident.loading:
                 have = 0 if resident is None else resident.limbs
-                if cache.make_room(key, cache.size(key, limbs) - cache.size(key, have), Need()):
+                if cache.make_room(key, cache.size(key, limbs) - cache.size(key, have)):
                     self._own, missed = cache.claim(key, limbs, self.now), True
             self._until_a_load_ends()
         self.misses += missed
@@ -182,10 +182,10 @@ class _ReadPlay:
         if missing is None:
             return
         key, limbs, distance = missing
-        need = Need(distance, waits=not cache.is_urgent(self._prefetch_uses))
+        waits = not cache.is_urgent(self._prefetch_uses)
         resident = cache.residents.get(key)
         have = 0 if resident is None else resident.limbs
-        if cache.make_room(key, cache.size(key, limbs) - cache.size(key, have), need):
+        if cache.make_room(key, cache.size(key, limbs) - cache.size(key, have), distance, waits=waits):
             self._ahead = cache.claim(key, limbs, self.now)
 
     def _loads(self) -> list[Load]:
