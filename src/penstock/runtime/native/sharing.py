@@ -6,9 +6,8 @@ saves most seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from penstock.base.types import Row
 from penstock.base.units import format_bytes
@@ -38,47 +37,19 @@ class Wanted:
         return cls(all_bytes=num_bytes, least_bytes=num_bytes)
 
 
-def dealt(
-    wanted: Mapping[str, Wanted], left: Callable[[str, Mapping[str, int]], int]
-) -> tuple[dict[str, int], list[str]]:
-    """Class -> its bytes, and the classes in the order in which they got more than the least.
-
-    Args:   left(class, given): bytes that are free for the class, after what is given.
-    >>> some = {"a": Wanted(all_bytes=9, least_bytes=1, saved_s=1.0), "b": Wanted(all_bytes=9, least_bytes=1)}
-    >>> dealt(some, lambda name, given: 12 - sum(given.values()))
-    ({'a': 9, 'b': 3}, ['a', 'b'])
-    """
-    given = {name: part.least_bytes for name, part in wanted.items()}
-    ranked = sorted(wanted, key=lambda name: -wanted[name].saved_s_per_byte)
-    for name in ranked:
-        part = wanted[name]
-        more = max(0, min(left(name, given), part.all_bytes - part.least_bytes))
-        given[name] += more - more % part.step_bytes
-    return given, ranked
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A class of data, and when it is in memory."""
+    """A class of data, when it is in memory, and what it gets."""
 
     name: str
     wanted: Wanted
     phases: tuple[str, ...]
+    given_bytes: int = 0
 
 
 def parts_of(wanted: Mapping[str, Wanted], phase: str) -> list[Part]:
     """Classes of data that are in memory all through one phase."""
     return [Part(name=name, wanted=own, phases=(phase,)) for name, own in wanted.items()]
-
-
-OwnPart = TypeVar("OwnPart", bound=Part)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share(Part):
-    """A class of data, and what it gets."""
-
-    given_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +58,7 @@ class MemoryPlan:
 
     memory_bytes: int | None
     """The budget; `None`: no limit."""
-    shares: tuple[Share, ...]
+    shares: tuple[Part, ...]
 
     def given(self, name: str) -> int:
         """Bytes of a class; 0 where there is no such class."""
@@ -103,7 +74,7 @@ class MemoryPlan:
         """The least budget."""
         return least_of(self.shares)
 
-    def _peak(self) -> Sequence[Share]:
+    def _peak(self) -> Sequence[Part]:
         """The classes of the phase that holds most."""
         phases = [own for _, own in _by_phase(self.shares)]
         return max(phases, key=lambda own: sum(share.given_bytes for share in own), default=())
@@ -137,25 +108,23 @@ class MemoryPlan:
 def plan_memory(parts: Sequence[Part], memory_bytes: int | None, option: str) -> MemoryPlan:
     """Share a budget among classes of data; without one each gets all that it can use.
 
+    Each gets its least, and then what is free in its phases, those first whose bytes save most seconds.
+
     Args:   option: what states the budget, for messages: `--memory`.
     Raises: BudgetTooSmall: the least of all classes is more than the budget.
     """
-    wanted = {part.name: part.wanted for part in parts}
-    phases = {part.name: part.phases for part in parts}
-    if memory_bytes is None:
-        given = {name: need.all_bytes for name, need in wanted.items()}
-    else:
+    given = {part.name: part.wanted.all_bytes for part in parts}
+    if memory_bytes is not None:
         _check(parts, memory_bytes, option)
-
-        def left(name: str, given: Mapping[str, int]) -> int:
-            sums = [sum(size for other, size in given.items() if phase in phases[other]) for phase in phases[name]]
-            return memory_bytes - max(sums)
-
-        given, _ = dealt(wanted, left)
-    shares = [
-        Share(name=part.name, wanted=part.wanted, phases=part.phases, given_bytes=given[part.name]) for part in parts
-    ]
-    return MemoryPlan(memory_bytes=memory_bytes, shares=tuple(shares))
+        given = {part.name: part.wanted.least_bytes for part in parts}
+        phases = _by_phase(parts)
+        for part in sorted(parts, key=lambda part: -part.wanted.saved_s_per_byte):
+            wanted = part.wanted
+            held = max(sum(given[other.name] for other in own) for phase, own in phases if phase in part.phases)
+            more = max(0, min(memory_bytes - held, wanted.all_bytes - wanted.least_bytes))
+            given[part.name] += more - more % wanted.step_bytes
+    shares = tuple(replace(part, given_bytes=given[part.name]) for part in parts)
+    return MemoryPlan(memory_bytes=memory_bytes, shares=shares)
 
 
 def least_of(parts: Sequence[Part]) -> int:
@@ -182,7 +151,7 @@ def _check(parts: Sequence[Part], memory_bytes: int, option: str) -> None:
         left -= size
 
 
-def _by_phase(parts: Sequence[OwnPart]) -> list[tuple[str, list[OwnPart]]]:
+def _by_phase(parts: Sequence[Part]) -> list[tuple[str, list[Part]]]:
     names = dict.fromkeys(phase for part in parts for phase in part.phases)
     return [(phase, [part for part in parts if phase in part.phases]) for phase in names]
 
