@@ -6,21 +6,19 @@ and so never take a key's place.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from penstock import _engine
 from penstock.base.units import WORD_BYTES
 from penstock.program.database.description import RECORDS
 from penstock.program.database.matching import MatchPlan
 from penstock.program.database.pir import PirPlan
-from penstock.program.database.ssc import LEVELS, SscPlan
+from penstock.program.database.ssc import LEVELS
 from penstock.runtime.native.compiled import CompilingEvaluator
 from penstock.runtime.native.engine import KEPT_CIPHERTEXTS
 from penstock.runtime.native.memory import rounded_bytes
 from penstock.runtime.native.metered import KEPT, VALUES, Metered, MeteredEngine, meter, plan_kept
 from penstock.runtime.native.room import INPUT_BYTES_PER_S, wanted_keys
 from penstock.runtime.native.sharing import Wanted, parts_of
-from penstock.runtime.scanning.query import Plan, scan_all, stored_entry
+from penstock.runtime.scanning.query import Plan, first_objects, scan_all, stored_entry
 from penstock.runtime.scanning.scanners import ScanPlan
 from penstock.runtime.scanning.store import Database
 from penstock.runtime.scanning.stream import READ_BYTES
@@ -41,7 +39,7 @@ def plan_scan(
 
     Raises: BudgetTooSmall: naming the class that does not fit, and the least that does.
     """
-    stored, few = database.description.stored, _fewer(plan)
+    stored, few = database.description.stored, first_objects(plan, MOST_OBJECTS)
     metered = _metered(few, queries, stored, context)
     process = Wanted.always(rounded_bytes(-context.kept_bytes, _PROCESS_STEP_BYTES))
     layout, entry = database.layout, _entry_bytes(database, plan)
@@ -71,17 +69,6 @@ def plan_scan(
         keep_bytes=keep,
         prefetch=memory.given("entries that lie ready") // entry,
     )
-
-
-def _fewer(plan: Plan) -> Plan:
-    """The first objects of a plan."""
-    if plan.num_objects <= MOST_OBJECTS:
-        return plan
-    if isinstance(plan, PirPlan):
-        return replace(plan, records=plan.params.slots * max(1, MOST_OBJECTS // plan.packing.columns))
-    if isinstance(plan, SscPlan):
-        return replace(plan, vectors=plan.per_object * MOST_OBJECTS)
-    return replace(plan, records=plan.per_object * MOST_OBJECTS)
 
 
 def _standing_bytes(plan: Plan, queries: int) -> int:

@@ -88,7 +88,8 @@ def answer(
             plan.check_index(int(index))
     if isinstance(plan, SscPlan):
         plan.check_length(float(np.linalg.norm(np.asarray(question, dtype=np.float64))), "the query")
-    keys = trace_scan(_small(plan), stored=description.stored)
+    # Few objects use every key that all of them do.
+    keys = trace_scan(first_objects(plan, 2 if isinstance(plan, SscPlan) else 1), stored=description.stored)
     folder = None if description.stored == RECORDS else database.keys_path
     planned = {} if planner is None else {"planner": planner}
     with SCANNERS[reading](description.params, keys, folder, threads, library, **planned) as scanner:
@@ -192,13 +193,14 @@ def stored_entry(ev: RowWriter, number: int, value: object = None) -> Cipher:
     return Cipher(name, ScaleState.encrypted(ev.params, limbs), value=value)
 
 
-def _small(plan: Plan) -> Plan:
-    """A plan of few objects that uses every key that the whole one does."""
+def first_objects(plan: Plan, objects: int) -> Plan:
+    """The first objects of a plan: whole blocks, and one at least, where it has columns."""
     if isinstance(plan, PirPlan):
-        return replace(plan, records=min(plan.records, plan.params.slots))
+        blocks = max(1, objects // plan.packing.columns)
+        return replace(plan, records=min(plan.records, blocks * plan.params.slots))
     if isinstance(plan, SscPlan):
-        return replace(plan, vectors=min(plan.vectors, 2 * plan.per_object))
-    return replace(plan, records=1)
+        return replace(plan, vectors=min(plan.vectors, objects * plan.per_object))
+    return replace(plan, records=min(plan.records, objects * plan.per_object))
 
 
 def _decoder(database: Database, plan: Plan, scanner: Scanner) -> Callable[[int, bytes], list[Operand]]:
