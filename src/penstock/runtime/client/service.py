@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
@@ -44,7 +44,7 @@ OnKey = Callable[[str, int, int], None]
 """Called with a key, how many are there, and how many there will be."""
 
 
-class Service:
+class Service(AbstractContextManager["Service"]):
     """One tenant's programs, keys and jobs at a service.
 
     Args:   url: `https://host:port`; `http` for this machine only. token: the tenant's; it never shows in messages.
@@ -78,9 +78,6 @@ class Service:
 
     def __repr__(self) -> str:
         return f"Service({self._web.url!r})"
-
-    def __enter__(self) -> Service:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()

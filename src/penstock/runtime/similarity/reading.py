@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -65,7 +66,7 @@ class ReadAhead(Generic[Place, Item]):
         return group
 
 
-class DatabaseReader:
+class DatabaseReader(AbstractContextManager["DatabaseReader"]):
     """The records, then the payloads of one search. A context manager.
 
     Args:   direct: read records past the page cache where the file system can: they are read once, and what lies in the
@@ -85,9 +86,6 @@ class DatabaseReader:
         self._buffers: list[npt.NDArray[np.uint64]] = []
         self._records: ReadAhead[int, Group] | None = None
         self._payloads: ReadAhead[tuple[int, int, int], bytes] | None = None
-
-    def __enter__(self) -> DatabaseReader:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._pool.shutdown(cancel_futures=True)

@@ -13,7 +13,7 @@ import errno
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -86,7 +86,7 @@ class _Client:
     """The buffer for the rows of pulled keys: fresh memory for each would cost as much as the copy."""
 
 
-class KeyNode:
+class KeyNode(AbstractContextManager["KeyNode"]):
     """A node for one set of parameters, of all tenants of a store.
 
     Args:   secret: what its tokens are made of (`tokens.token_of`). address: `unix:PATH` or `127.0.0.1:PORT` (port 0:
@@ -168,9 +168,6 @@ class KeyNode:
         with self._lock:
             for connection in (*self._waiting, *self._clients):
                 _hang_up(connection)
-
-    def __enter__(self) -> KeyNode:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from penstock import _engine
 from penstock.base.types import Row
@@ -28,7 +28,7 @@ class NodeRefused(PenstockError):
     """The node answered with an error."""
 
 
-class RemoteNode:
+class RemoteNode(AbstractContextManager["RemoteNode"]):
     """A connection to a key node, of one tenant and key pair. One request at a time.
 
     Args:   token: the token of tenant and key pair, from the node's operator (`penstock keys token`); `None`: the
@@ -86,9 +86,6 @@ class RemoteNode:
     def close(self) -> None:
         """Hang up."""
         self.link.close()
-
-    def __enter__(self) -> RemoteNode:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
