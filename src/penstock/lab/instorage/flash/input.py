@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from types import SimpleNamespace
 
 from penstock.base.types import Row
 from penstock.base.units import PICOSECONDS_PER_SECOND, format_bytes
@@ -20,20 +21,11 @@ _COUNTS = ("channels", "chips_per_channel", "dies_per_chip", "planes_per_die", "
            "spare_blocks", "max_retries", "host_buffer_pages", "entries", "collect_below", "wear_gap")  # fmt: skip
 _DURATIONS = ("read_command", "further_plane", "sense", "data_out", "program_command", "data_in", "program",
               "erase_command", "erase", "correction", "dram", "upload", "download")  # fmt: skip
+_SWITCHES = ("multi_plane", "cache_read")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineConsumer:
-    """One consumer as the engine has it."""
-
-    channels: list[int]
-    chunk_pages: int
-    buffer_pages: int
-    serve: int
-    dram: int
-    edram: int
-    upload: int
-    final_upload: int
+class EngineConsumer(SimpleNamespace):
+    """One consumer as the engine has it: `Consumer` of crates/penstock-py/src/ssd.rs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,54 +38,16 @@ class EngineTraffic:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineInput:
-    """One run as the engine has it; names and rules as in crates/penstock-sim/src/ssd/spec.rs."""
+class EngineInput(SimpleNamespace):
+    """One run as the engine has it: `DriveInput` of crates/penstock-py/src/ssd.rs, which refuses one that lacks a name.
 
-    channels: int
-    chips_per_channel: int
-    dies_per_chip: int
-    planes_per_die: int
-    blocks_per_plane: int
-    pages_per_block: int
-    spare_blocks: int
-    order: str
-    read_command: int
-    further_plane: int
-    sense: int
-    data_out: int
-    program_command: int
-    data_in: int
-    program: int
-    erase_command: int
-    erase: int
-    correction: int
-    dram: int
-    upload: int
-    download: int
-    convoy: bool
-    multi_plane: bool
-    cache_read: bool
-    retry: int
-    max_retries: int
-    host_buffer_pages: int
-    first_page: int
+    Its rules are in crates/penstock-sim/src/ssd/spec.rs.
+    """
+
     pages: int
-    random_span: int
-    queue_depth: int
     seed: int
-    to_host: bool
-    consumers: list[EngineConsumer]
-    host_consumer: EngineConsumer | None
-    aggregate: int | None
-    cached_pages: int
-    entries: int
-    ahead: bool
     reads: EngineTraffic
     writes: EngineTraffic
-    collect_below: int
-    wear_gap: int
-    jump: bool
 
 
 def engine_input(
@@ -168,10 +122,9 @@ def _request(drive: Drive, scan: spec.Scan) -> int:
 
 
 def _own(drive: Drive) -> Row:
-    """Counts and durations that have the drive's own names."""
-    names = EngineInput.__slots__
-    counts = {name: getattr(drive, name) for name in names if hasattr(drive, name)}
-    return counts | {name: picoseconds(getattr(drive, f"{name}_s")) for name in names if hasattr(drive, f"{name}_s")}
+    """Counts, switches and durations that have the drive's own names."""
+    own = {name: getattr(drive, name) for name in (*_COUNTS, *_SWITCHES) if hasattr(drive, name)}
+    return own | {name: picoseconds(getattr(drive, f"{name}_s")) for name in _DURATIONS if hasattr(drive, f"{name}_s")}
 
 
 def _check(

@@ -8,7 +8,6 @@ traffic goes on behind it, and is not drawn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -44,7 +43,7 @@ def scan_timeline(given: EngineInput, *, max_events: int = EVENTS, **facts: obje
     pages = min(given.pages, max_events // EVENTS_A_PAGE)
     if not pages:
         raise UsageError(f"a timeline of {max_events} events holds no page; allow {EVENTS_A_PAGE} at least")
-    played = _engine.play_drive(replace(given, pages=pages), max_events - COUNTED * pages)
+    played = _engine.play_drive(EngineInput(**vars(given) | {"pages": pages}), max_events - COUNTED * pages)
     timeline = Timeline(max_events=max_events)
     dies = given.chips_per_channel * given.dies_per_chip
     every = played.intervals or []
