@@ -12,12 +12,6 @@ from penstock.lab.simulation.cluster.cluster import play_clusters
 from penstock.lab.simulation.cluster.collectives import ALL_GATHERS, AllGather, Broadcast, ReduceScatter, pattern_of
 from penstock.lab.simulation.cluster.dealing import MOD_DOWNS, MOD_UPS
 from penstock.lab.simulation.cluster.flows import bottleneck_seconds, flow_seconds, pattern_seconds
-from penstock.lab.simulation.cluster.law import (
-    STUDY_COMMUNICATION,
-    STUDY_DIVISORS,
-    cluster_times,
-    rplp_divisor,
-)
 from penstock.lab.simulation.cluster.partitions import PARTITIONS
 from penstock.lab.simulation.cluster.program import ClusterProgram, prepare
 from penstock.lab.simulation.cluster.spec import Cluster
@@ -36,6 +30,12 @@ from penstock.scheme.play.caches import ForcedHitRatio, Lru, NoCache
 from penstock.scheme.play.hierarchy import Pace
 from penstock.scheme.play.price import price_trace
 from penstock.scheme.traces.schema import Trace, TraceMeta
+from penstock_studies.io_study.law import (
+    STUDY_COMMUNICATION,
+    STUDY_DIVISORS,
+    cluster_times,
+    rplp_divisor,
+)
 from twins.laws import play_cluster, rplp_star_seconds
 
 TIERS = load_tiers(("hbm", "pcie5"))

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from penstock.lab.simulation.cluster.law import (
+from penstock.lab.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
+from penstock.scheme.machines import load_tiers
+from penstock_studies.io_study import data
+from penstock_studies.io_study.law import (
     STUDY_COMMUNICATION,
     STUDY_DIVISORS,
     ClusterTimes,
     cluster_times,
     rplp_divisor,
 )
-from penstock.lab.simulation.memory.serial_law import required_hit_ratio, serial_slowdown
-from penstock.scheme.machines import load_tiers
-from penstock_studies.io_study import data
 
 GPU_COMPUTE_DIVISOR: Mapping[str, float] = {"resnet20": 4.8407, "helr": 15.623}
 GPU_COMMUNICATION: Mapping[str, float] = {"resnet20": 0.21534, "helr": 0.15891}

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from penstock.lab.simulation.cluster.collectives import AllGather, Broadcast
-from penstock.lab.simulation.cluster.law import rplp_divisor
 from penstock.program.running import trace_workload
 from penstock.scheme.machines import load_machines
 from penstock.scheme.operations import OpKind
@@ -19,6 +18,7 @@ from penstock_studies.io_study.cluster_variants import (
     parts,
     speedup,
 )
+from penstock_studies.io_study.law import rplp_divisor
 from penstock_studies.io_study.messages import (
     communication_rows,
     halved_mod_down,
