@@ -156,7 +156,7 @@ def test_accelerators_bind_where_they_are_slow(name: str) -> None:
     got = scan_drive(drive, scan(size=4 * 2**30), consumers=slow)
     expected = laws.served_rate(len(slow), 6 * drive.page_bytes, 100e-6)
     assert got.bytes_per_s == pytest.approx(expected, rel=4e-3), "start and end are longer here"
-    assert min(got.consumer_busy) > 0.99
+    assert min(got.run.consumer_busy_ps) > 0.99 * got.run.scan_end_ps
 
 
 @pytest.mark.parametrize("name", DRIVES)
@@ -184,7 +184,6 @@ def test_outputs_bind_where_they_are_large() -> None:
     large = consumers(drive, output_bytes_per_chunk=10**6)
     got = scan_drive(drive, scan(size=2**30), consumers=large, engine=ScanEngine.JUMP)
     assert got.bytes_per_s == pytest.approx(6 * drive.page_bytes * drive.host_link_bytes_per_s / 10**6, rel=2e-3)
-    assert got.output_bytes == sum(got.chunks) * 10**6
     small = consumers(drive, output_bytes_per_chunk=1)
     got = scan_drive(drive, scan(size=2**30), consumers=small, aggregator=Aggregator(service_ps_per_output=50_000_000))
     assert got.bytes_per_s == pytest.approx(6 * drive.page_bytes / 50e-6, rel=2e-3)

@@ -55,14 +55,14 @@ def of_scan(drive: Drive, given: EngineInput, got: ScanResult) -> Broken:
     """A scan of a drive, next to other traffic. Whole picoseconds: the drive's own durations."""
     whole = round(got.simulated_s * PICO)
     reads, wear, written = got.read_latency.count, got.wear, got.write_latency.count
-    host = got.pages if given.to_host else 0
+    host, run = got.pages if given.to_host else 0, got.run
     planes = drive.planes_per_die if drive.multi_plane else 1
     programmed = wear.host_pages + wear.moved_pages
     senses = got.pages + reads + wear.moved_pages + got.mapping_reads + got.retries
     services = [each.serve for each in (*given.consumers, *filter(None, [given.host_consumer]))]
     metadata = [(each.dram, each.edram) for each in (*given.consumers, *filter(None, [given.host_consumer]))]
     # (busy share, units, picoseconds of work that is counted)
-    small = min(given.data_out, given.data_in)
+    small, edram_busy = min(given.data_out, given.data_in), run.edram_busy_ps / max(whole, 1)
     for what, share, units, work in (
         ("bus", got.bus_busy, drive.channels,
          (got.pages + reads) * given.data_out + (got.mapping_reads + wear.moved_pages) * given.data_in
@@ -72,11 +72,11 @@ def of_scan(drive: Drive, given: EngineInput, got: ScanResult) -> Broken:
          wear.erases * given.erase + -(-programmed // planes) * given.program + -(-senses // planes) * given.sense),
         ("DRAM", got.dram_busy, 1,
          (host + reads) * given.dram + written * given.dram
-         + sum(chunks * dram for chunks, (dram, _) in zip(got.chunks, metadata, strict=True))),
-        ("eDRAM", got.edram_busy, 1, sum(n * edram for n, (_, edram) in zip(got.chunks, metadata, strict=True))),
+         + sum(chunks * dram for chunks, (dram, _) in zip(run.chunks, metadata, strict=True))),
+        ("eDRAM", edram_busy, 1, sum(n * edram for n, (_, edram) in zip(run.chunks, metadata, strict=True))),
         ("PCIe to the host", got.pcie_up_busy, 1,
          (host + reads) * given.upload
-         + sum(chunks * each.upload for chunks, each in zip(got.chunks, given.consumers, strict=False))),
+         + sum(chunks * each.upload for chunks, each in zip(run.chunks, given.consumers, strict=False))),
         ("PCIe to the drive", got.pcie_down_busy, 1, written * given.download),
     ):  # fmt: skip
         yield from _most(f"busy share of {what}", share, 1)
@@ -84,10 +84,10 @@ def of_scan(drive: Drive, given: EngineInput, got: ScanResult) -> Broken:
     yield from _same("mean of the channels' shares", sum(got.channel_busy) / drive.channels, got.bus_busy)
     for i, each in enumerate(got.channel_busy):
         yield from _most(f"busy share of channel {i}", each, 1)
-    for i, (busy, wait, service) in enumerate(zip(got.consumer_busy, got.consumer_wait, services, strict=True)):
-        yield from _most(f"consumer {i} busy and waiting", busy + wait, 1)
-        yield from _same(f"service of consumer {i}", got.chunks[i] * service, busy * whole)
-    yield from _most("aggregator", got.aggregator_busy, 1)
+    for i, (busy, wait, service) in enumerate(zip(run.consumer_busy_ps, run.consumer_wait_ps, services, strict=True)):
+        yield from _most(f"consumer {i} busy and waiting", busy + wait, whole)
+        yield from _same(f"service of consumer {i}", run.chunks[i] * service, busy)
+    yield from _most("aggregator", run.aggregator_busy_ps, whole)
     rate = drive.channels * drive.channel_bytes_per_s
     yield from _most("bytes of the scan", got.bytes, 1.01 * rate * got.simulated_s)
     if given.pages:
@@ -98,7 +98,7 @@ def of_scan(drive: Drive, given: EngineInput, got: ScanResult) -> Broken:
         yield from _most(f"{what} that have come", count * traffic.interval, whole)
     yield from _most("programmed pages of those written", wear.host_pages, written)
     yield from _most("pages in the write buffer", written - wear.host_pages, given.host_buffer_pages)
-    yield from _most("erases of one block", wear.max_erases * given.erase, min(whole, wear.erases * given.erase))
+    yield from _most("erases of one block", run.max_erases * given.erase, min(whole, wear.erases * given.erase))
     yield from _most("pages of erased blocks", wear.erases * drive.pages_per_block, programmed + _at_first(drive))
     victims = wear.erases + drive.planes
     yield from _most("pages moved out of victims", wear.moved_pages, victims * drive.pages_per_block)

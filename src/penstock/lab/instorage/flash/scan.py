@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.base.types import Row
 from penstock.base.units import PICOSECONDS_PER_SECOND
@@ -50,8 +50,6 @@ class WearResult:
     moved_pages: int
     """Programmed again by garbage collection and wear-levelling."""
     erases: int
-    max_erases: int
-    """Of the block that was erased most."""
     write_amplification: float | None
     """Pages programmed per page that the host wrote."""
 
@@ -82,12 +80,6 @@ class ScanResult:
     period_pages: int | None
     """Pages of the steady state's period that was jumped."""
     cpu_s: float
-    chunks: tuple[int, ...]
-    """Served by each consumer; by the host's as the only one."""
-    consumer_busy: tuple[float, ...]
-    """Share of the time that each was serving."""
-    consumer_wait: tuple[float, ...]
-    """Share of the time that each waited for the metadata of a chunk whose pages were there."""
     channel_busy: tuple[float, ...]
     """Share of the time that the bus of each channel was taken: by commands, or by data."""
     bus_busy: float
@@ -95,16 +87,15 @@ class ScanResult:
     array_busy: float
     """Of dies: sensing, programming or erasing."""
     dram_busy: float
-    edram_busy: float
     pcie_up_busy: float
     pcie_down_busy: float
-    aggregator_busy: float
-    output_bytes: int
     retries: int
     """Senses that failed error correction, so that the page is sensed again."""
     mapping_reads: int
     """Pages of the logical-to-physical table read from NAND."""
     wear: WearResult
+    run: _engine.DriveRun = field(repr=False, compare=False)
+    """What the engine counted, consumers, eDRAM and aggregator too."""
 
     def row(self) -> Row:
         """Rate, latencies and size of the scan, in SI units."""
@@ -169,17 +160,10 @@ def scan_drive(
     start = time.process_time()
     played = _engine.play_drive(given)
     scanned = given.pages * (scan.request_bytes or drive.page_bytes)
-    return _scanned(drive, given, consumers, played, scanned, time.process_time() - start)
+    return _scanned(drive, given, played, scanned, time.process_time() - start)
 
 
-def _scanned(
-    drive: Drive,
-    given: EngineInput,
-    consumers: Sequence[spec.Consumer],
-    played: _engine.DriveRun,
-    scanned: int,
-    cpu_s: float,
-) -> ScanResult:
+def _scanned(drive: Drive, given: EngineInput, played: _engine.DriveRun, scanned: int, cpu_s: float) -> ScanResult:
     end = played.scan_end_ps if given.pages else played.end_ps
     scan_s = end / PICOSECONDS_PER_SECOND
 
@@ -187,8 +171,6 @@ def _scanned(
         return busy / (end * units) if end else 0.0
 
     written = played.written_pages
-    per_chunk = [consumer.output_bytes_per_chunk for consumer in consumers]
-    final = [consumer.final_output_bytes for consumer in consumers if consumer.final_output_bytes]
     return ScanResult(
         pages=played.pages,
         bytes=scanned,
@@ -201,27 +183,21 @@ def _scanned(
         played_events=played.events - played.jumped_events,
         period_pages=played.period_pages,
         cpu_s=cpu_s,
-        chunks=tuple(played.chunks),
-        consumer_busy=tuple(share(busy) for busy in played.consumer_busy_ps),
-        consumer_wait=tuple(share(wait) for wait in played.consumer_wait_ps),
         channel_busy=tuple(share(busy) for busy in played.bus_busy_ps),
         bus_busy=share(sum(played.bus_busy_ps), drive.channels),
         array_busy=share(played.array_busy_ps, drive.dies),
         dram_busy=share(played.dram_busy_ps),
-        edram_busy=share(played.edram_busy_ps),
         pcie_up_busy=share(played.upload_busy_ps),
         pcie_down_busy=share(played.download_busy_ps),
-        aggregator_busy=share(played.aggregator_busy_ps),
-        output_bytes=sum(chunks * size for chunks, size in zip(played.chunks, per_chunk, strict=False)) + sum(final),
         retries=played.retries,
         mapping_reads=played.table_reads,
         wear=WearResult(
             host_pages=written,
             moved_pages=played.moved_pages,
             erases=played.erases,
-            max_erases=played.max_erases,
             write_amplification=(written + played.moved_pages) / written if written else None,
         ),
+        run=played,
     )
 
 
