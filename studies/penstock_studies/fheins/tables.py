@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from penstock.base.types import Row
 from penstock.base.units import BYTE_UNITS
-from penstock.lab.instorage.machine_power import COMPUTE_ROWS, Multiplicity, footprint
+from penstock.lab.instorage.machine_power import Multiplicity, footprint
 from penstock_studies.fheins import data
 from penstock_studies.fheins.model import FheinsStudy
 from penstock_studies.fheins.rows import row
@@ -16,6 +16,7 @@ MULTIPLICITY = {
     Multiplicity.ACCELERATOR: "a row is all that one accelerator has",
     Multiplicity.DRIVE: "the table as printed, each row once for the drive",
 }
+COMPUTE_ROWS = ("ntt", "bconv", "modu")
 
 
 def table1_rows(study: FheinsStudy) -> Iterator[Row]:
@@ -48,7 +49,7 @@ def table2_rows(study: FheinsStudy) -> Iterator[Row]:
         channels = study.drives[name].channels
         for multiplicity, says in MULTIPLICITY.items():
             needs = footprint(accelerator, channels, multiplicity)
-            holds = "within" if needs.within_budget else "OVER"
+            holds = "within" if needs.watts <= accelerator.budget.value else "OVER"
             policy = str(multiplicity)
             prefix = f"table2.{name}.{policy}"
             note = (
@@ -59,10 +60,11 @@ def table2_rows(study: FheinsStudy) -> Iterator[Row]:
                 f"{prefix}.power", "table2", "power", needs.watts, note, unit="W", published=budget, policy=policy
             )
             yield row(f"{prefix}.area", "table2", "area", needs.area_mm2, says, unit="mm2", policy=policy)
-            for quantity, value, printed in (
-                ("compute_area_share", needs.compute_area_share, data.COMPUTE_AREA),
-                ("compute_power_share", needs.compute_power_share, data.COMPUTE_POWER),
+            for quantity, parts, printed in (
+                ("compute_area_share", needs.area, data.COMPUTE_AREA),
+                ("compute_power_share", needs.power, data.COMPUTE_POWER),
             ):
+                value = sum(parts[name] for name in COMPUTE_ROWS) / sum(parts.values())
                 note = f"of NTT, BCONV and MODU; printed: {printed[0].text} % ({printed[1].text} %)"
                 yield row(f"{prefix}.{quantity}", "table2", "share", value, note, published=printed[0], policy=policy)
     # One channel-level accelerator alone, each row once: the reading nearest to the printed shares.

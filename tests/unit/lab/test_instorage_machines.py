@@ -98,11 +98,10 @@ def test_table_ii_read_literally_breaks_the_budget_on_the_large_drive(channels: 
     by_hand = (channels // 4 * (each + 653.4) + each + 1337.2) / 1000
     assert found.watts == pytest.approx(by_hand, rel=1e-12)
     assert found.watts == pytest.approx(watts, rel=1e-6)
-    assert found.within_budget == (channels == 16)
-    assert footprint(fheins(), channels, Multiplicity.ACCELERATOR).within_budget
+    assert (found.watts <= fheins().budget.value) == (channels == 16)
+    assert footprint(fheins(), channels, Multiplicity.ACCELERATOR).watts <= fheins().budget.value
     printed = footprint(fheins(), channels, Multiplicity.DRIVE)
     assert printed.watts == pytest.approx(3.73308, rel=1e-6)
-    assert sum(printed.by_row.values()) == pytest.approx(printed.watts)
 
 
 def test_an_accelerator_without_room_for_one_limb_is_refused_with_the_size() -> None:

@@ -29,24 +29,20 @@ class Multiplicity(Word):
 class Footprint:
     """What the accelerators of one drive take, under one reading."""
 
-    multiplicity: Multiplicity
     accelerators: int
     """Channel-level ones; the drive-level one comes on top."""
-    area_mm2: float
-    watts: float
-    by_row: Mapping[str, float]
+    area: Mapping[str, float]
+    """Square millimetres of each row."""
+    power: Mapping[str, float]
     """Watts of each row."""
-    compute_area_share: float
-    """Of NTT, BCONV and MODU."""
-    compute_power_share: float
-    budget_w: float
 
     @property
-    def within_budget(self) -> bool:
-        return self.watts <= self.budget_w
+    def area_mm2(self) -> float:
+        return sum(self.area.values())
 
-
-COMPUTE_ROWS = ("ntt", "bconv", "modu")
+    @property
+    def watts(self) -> float:
+        return sum(self.power.values())
 
 
 def footprint(accelerator: UnitAccelerator, channels: int, multiplicity: Multiplicity) -> Footprint:
@@ -55,20 +51,11 @@ def footprint(accelerator: UnitAccelerator, channels: int, multiplicity: Multipl
     Raises: UsageError: the channels do not divide into groups.
     """
     groups = accelerator.on(channels)
-    area, watts = {}, {}
+    area, power = {}, {}
     for name, row in accelerator.logic.items():
         count = _count(accelerator, row, groups, multiplicity)
-        area[name], watts[name] = count * row.area_mm2, count * row.watts
-    return Footprint(
-        multiplicity=multiplicity,
-        accelerators=groups,
-        area_mm2=sum(area.values()),
-        watts=sum(watts.values()),
-        by_row=watts,
-        compute_area_share=sum(area[name] for name in COMPUTE_ROWS) / sum(area.values()),
-        compute_power_share=sum(watts[name] for name in COMPUTE_ROWS) / sum(watts.values()),
-        budget_w=accelerator.budget.value,
-    )
+        area[name], power[name] = count * row.area_mm2, count * row.watts
+    return Footprint(accelerators=groups, area=area, power=power)
 
 
 def _count(accelerator: UnitAccelerator, row: Logic, groups: int, multiplicity: Multiplicity) -> int:
