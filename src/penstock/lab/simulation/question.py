@@ -55,6 +55,8 @@ class Point(Pace):
     """Whether results that are read again from below are written there first."""
     engine: str = OWN_ENGINE
     """Of `ENGINES`."""
+    id: str = ""
+    """Of a sweep: a digest of everything that makes it another point."""
 
     @property
     def by_level(self) -> bool:

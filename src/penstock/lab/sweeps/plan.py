@@ -12,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -25,7 +25,7 @@ from penstock.lab.simulation.memory.levels import Hierarchy
 from penstock.lab.simulation.question import ENGINES, OWN_ENGINE, Point, Question, RefusedPoints
 from penstock.lab.simulation.worded import clusters_of, question_in
 from penstock.lab.simulation.words import KEYS
-from penstock.lab.sweeps.points import Chunk, Plan, SweepPoint, SweptProgram, digest, no_point
+from penstock.lab.sweeps.points import Chunk, Plan, SweptProgram, digest, no_point
 from penstock.lab.sweeps.spec import SweepSpec, SweepTable
 from penstock.program.workloads import identity, is_file
 from penstock.scheme.machines import Machine, Tier
@@ -57,7 +57,7 @@ def plan(sweep: SweepSpec) -> Plan:
     """
     skipped: Counter[tuple[str, str]] = Counter()
     programs: dict[str, SweptProgram] = {}
-    points: dict[str, dict[str, SweepPoint]] = {}
+    points: dict[str, dict[str, Point]] = {}
     notes: dict[str, None] = {}
     most = sum(_most(table) for table in sweep.tables)
     if most > MAX_POINTS:
@@ -83,7 +83,7 @@ def plan(sweep: SweepSpec) -> Plan:
     return Plan(name=sweep.name, programs=used, chunks=chunks, skipped=skipped, notes=tuple(notes))
 
 
-def _check_names(programs: Iterable[SweptProgram], points: Iterable[SweepPoint]) -> None:
+def _check_names(programs: Iterable[SweptProgram], points: Iterable[Point]) -> None:
     """Tables are read one by one: two of them may name different files whose machine, tier or network is named alike.
 
     Raises: UsageError: no row could tell them apart.
@@ -135,12 +135,12 @@ def question_of(table: SweepTable) -> Question:
 
 def _table_points(
     table: SweepTable, skipped: Counter[tuple[str, str]], notes: dict[str, None]
-) -> Iterator[tuple[SweptProgram, list[SweepPoint]]]:
+) -> Iterator[tuple[SweptProgram, list[Point]]]:
     question = question_of(table)
     texts: dict[int, tuple[object, object]] = {}
     for program, machine in _programs(table, question, skipped, notes):
         # Classes that levels pin or share out are played, whatever else is resident: they make another program.
-        of_classes: dict[tuple[str, ...], list[SweepPoint]] = {}
+        of_classes: dict[tuple[str, ...], list[Point]] = {}
         refused = list[RefusedPoints]()
         for point in question.points_on(machine, refused):
             if point.engine != OWN_ENGINE and point.cluster and (why := without_messages(point.cluster)) is not None:
@@ -148,10 +148,7 @@ def _table_points(
                 continue
             named = point.hold.classes if isinstance(point.hold, Hierarchy) else ()
             classes = tuple(dict.fromkeys((*program.classes, *named)))
-            placed = SweepPoint(
-                id=digest(_identity(_with_classes(program, classes), point, texts)),
-                **{field.name: getattr(point, field.name) for field in fields(point)},
-            )
+            placed = replace(point, id=digest(_identity(_with_classes(program, classes), point, texts)))
             of_classes.setdefault(classes, []).append(placed)
         for out in refused:
             skipped[out.what, out.why] += out.points

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from penstock.lab.simulation.cluster.simgrid import SimGrid, SimGridFailed
 from penstock.lab.simulation.memory.tenants import interleave
 from penstock.lab.simulation.play import Ready, groups, play_group, row_of
 from penstock.lab.simulation.question import OWN_ENGINE, SIMGRID, Point
-from penstock.lab.sweeps.points import Chunk, SweepPoint, SweptProgram
+from penstock.lab.sweeps.points import Chunk, SweptProgram
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.play.hierarchy import PlayedPoint
 from penstock.scheme.play.price import price_trace
@@ -57,14 +57,8 @@ SCHEMA = pa.schema(
 """A row of `penstock simulate` with every column, the point's id before it and what else tells points apart after."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unpriced:
-    """A program that cannot be on its machine and parameters."""
-
-    why: str
-
-
-Priced: TypeAlias = Ready | Unpriced
+Priced: TypeAlias = Ready | str
+"""A program, or why it cannot be on its machine and parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,13 +80,13 @@ def price_program(program: SweptProgram) -> Priced:
         priced = [price_trace(one, machine, key_form=form, classes=program.classes) for one in (first, *others)]
         return interleave(priced, program.order) if others else prepare(first, machine, priced[0], form)
     except PenstockError as error:
-        return Unpriced(why=str(error))
+        return str(error)
 
 
 def impossible(program: SweptProgram) -> str | None:
     """Why a program cannot be on its machine and parameters; `None` where it can."""
     priced = price_program(program)
-    return priced.why if isinstance(priced, Unpriced) else None
+    return priced if isinstance(priced, str) else None
 
 
 def _trace_of(program: SweptProgram) -> Trace:
@@ -117,8 +111,8 @@ def play_chunk(program: SweptProgram, priced: Priced, chunk: Chunk) -> Played:
 
     Raises: CapabilityMissing: a point is SimGrid's, and it is not there.
     """
-    if isinstance(priced, Unpriced):
-        skipped = Counter({(program.label(), priced.why): len(chunk.points)})
+    if isinstance(priced, str):
+        skipped = Counter({(program.label(), priced): len(chunk.points)})
         return Played(index=chunk.index, table=SCHEMA.empty_table(), skipped=skipped)
     known = {
         "size": program.size,
@@ -139,15 +133,14 @@ def play_chunk(program: SweptProgram, priced: Priced, chunk: Chunk) -> Played:
         except CapabilityMissing:
             raise
         except PenstockError:
-            for point in cast(list[SweepPoint], group):
+            for point in group:
                 try:
                     results += _again(priced, point)
                 except CapabilityMissing:
                     raise
                 except PenstockError as error:
                     skipped[_label(program, point), str(error)] += 1
-        for played, result in results:
-            point = cast(SweepPoint, played)
+        for point, result in results:
             row = row_of(priced.priced, point, result)
             for column in (_LEVELS, _TENANTS, *_BOUNDS):
                 row[column.name] = None if row[column.name] is None else json.dumps(row[column.name])
@@ -172,7 +165,7 @@ def _play(ready: Ready, group: Sequence[Point]) -> list[tuple[Point, PlayedPoint
     return list(zip(group, play_group(ready, group, simgrid), strict=True))
 
 
-def _again(ready: Ready, point: SweepPoint) -> list[tuple[Point, PlayedPoint]]:
+def _again(ready: Ready, point: Point) -> list[tuple[Point, PlayedPoint]]:
     """A point of a group that failed, alone. SimGrid's worker may have been killed: a new one tries, twice at most.
 
     Raises: PenstockError: it failed again.
@@ -197,7 +190,7 @@ def _difference(point: Point, result: PlayedPoint) -> float | None:
     return (result.communication_s - own_s) / own_s
 
 
-def _label(program: SweptProgram, point: SweepPoint) -> str:
+def _label(program: SweptProgram, point: Point) -> str:
     if point.by_level or point.cluster is None or program.beside:
         return f"{program.label()}, {point.mode}"
     by = f", {point.engine}" if point.engine != OWN_ENGINE else ""

@@ -54,21 +54,13 @@ class SweptProgram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SweepPoint(Point):
-    """One row of the results."""
-
-    id: str
-    """A digest of everything that makes it another point."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunk:
     """Points of one program that are played, stored and resumed together."""
 
     index: int
     program: int
     """Index into `Plan.programs`."""
-    points: tuple[SweepPoint, ...]
+    points: tuple[Point, ...]
 
     @property
     def digest(self) -> str:
