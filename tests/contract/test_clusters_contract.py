@@ -135,5 +135,4 @@ def test_times_and_bytes_add_up(program, name, mode):
 def test_a_partition_says_what_it_is(name):
     partition = PARTITIONS[name]
     assert partition.name == name
-    assert len(partition.summary) > 10
     assert type(partition).__doc__

@@ -59,7 +59,6 @@ class HostPartition(ABC):
     """A way to use several hosts."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]
 
 
 class Together(HostPartition):
@@ -86,7 +85,6 @@ class Rplp(Together):
     """Residue-polynomial-level parallelism: the study's own."""
 
     name = "rplp"
-    summary = "limbs of Q and of P dealt over hosts from the first host up"
     special: ClassVar[SpecialLimbs] = "same"
     holders_only: ClassVar[bool] = False
 
@@ -112,7 +110,6 @@ class RplpOpposed(Rplp):
     """As `Rplp`; a host that has few limbs of Q has more of P."""
 
     name = "rplp-opposed"
-    summary = "limbs of Q dealt from the first host up, of P from the last host down"
     special = "opposed"
 
 
@@ -120,7 +117,6 @@ class RplpHolders(Rplp):
     """As `Rplp`; a host that holds no limb of an operation neither sends nor receives for it."""
 
     name = "rplp-holders"
-    summary = "as rplp, exchanges among the hosts that hold a limb of the operation"
     holders_only = True
 
 
@@ -135,7 +131,6 @@ class ByDigit(Together):
     """
 
     name = "by-digit"
-    summary = "digits of each key switch over hosts, all else on every host"
 
     def part(self, shape: Shape, params: CkksParameters, key_form: KeyForm | None, hosts: int) -> HostPart:
         whole, kind = shape_work(shape, params, key_form), OpKind(shape.kind)
@@ -234,14 +229,12 @@ class ByCiphertext(HostPartition):
     """
 
     name = "by-ciphertext"
-    summary = "whole operations over hosts along the program's dependencies"
 
 
 class ByTenant(HostPartition):
     """A different program on every host: as many tenants at once as hosts, each as fast as alone."""
 
     name = "by-tenant"
-    summary = "one program a host, nothing exchanged"
 
 
 PARTITIONS: dict[str, HostPartition] = {

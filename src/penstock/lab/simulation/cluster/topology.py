@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from inspect import signature
 from itertools import pairwise
 from pathlib import Path
 
@@ -53,7 +54,6 @@ class Topology:
     route_start: Ints
     """(hosts * hosts + 1,) the route from s to t is `route_link[route_start[s * hosts + t]:...]`; none from s to s."""
     route_link: Ints
-    summary: str = field(default="")
 
     @property
     def links(self) -> int:
@@ -91,7 +91,7 @@ class Cabling:
             joined.setdefault(a, []).append(b)
         return joined
 
-    def topology(self, name: str, summary: str, nodes_between: Callable[[int, int], Sequence[object]]) -> Topology:
+    def topology(self, name: str, nodes_between: Callable[[int, int], Sequence[object]]) -> Topology:
         """The topology with the route that `nodes_between` gives for each pair of hosts, both ends included."""
         start, links = [0], list[int]()
         for source in range(self.hosts):
@@ -105,7 +105,6 @@ class Cabling:
             width=np.asarray(self.width, dtype=np.float64),
             route_start=np.asarray(start, dtype=np.int64),
             route_link=np.asarray(links, dtype=np.int64),
-            summary=summary,
         )
 
 
@@ -113,7 +112,7 @@ def _star(hosts: int) -> Topology:
     cabling = Cabling(hosts)
     for host in range(hosts):
         cabling.cable(host, "switch")
-    return cabling.topology("star", "one switch that never blocks", lambda s, t: (s, "switch", t))
+    return cabling.topology("star", lambda s, t: (s, "switch", t))
 
 
 def _fat_tree(hosts: int, *, k: int | None = None) -> Topology:
@@ -154,7 +153,7 @@ def _fat_tree(hosts: int, *, k: int | None = None) -> Topology:
         above, below = ("aggregation", pod(source), up), ("aggregation", pod(target), up)
         return source, edge(source), above, ("core", up, core), below, edge(target), target
 
-    return cabling.topology(f"fat-tree:k={k}", f"{k}-port switches in three layers, full bisection", nodes)
+    return cabling.topology(f"fat-tree:k={k}", nodes)
 
 
 def _clos(hosts: int, *, leaf: int | None = None, spines: int | None = None, oversubscription: float = 1.0) -> Topology:
@@ -181,7 +180,7 @@ def _clos(hosts: int, *, leaf: int | None = None, spines: int | None = None, ove
         return (source, up, target) if up == down else (source, up, ("spine", target % count), down, target)
 
     name = f"clos:leaf={per_leaf},spines={count},oversubscription={oversubscription:g}"
-    return cabling.topology(name, f"leaf-spine, uplinks 1:{oversubscription:g}", nodes)
+    return cabling.topology(name, nodes)
 
 
 def _torus(hosts: int, *, rows: int | None = None, columns: int | None = None) -> Topology:
@@ -210,7 +209,7 @@ def _torus(hosts: int, *, rows: int | None = None, columns: int | None = None) -
         along = [row * wide + at for at in _way_round(column, to_column, wide)]
         return along + [at * wide + to_column for at in _way_round(row, to_row, high)[1:]]
 
-    return cabling.topology(f"torus:rows={high},columns={wide}", "four cables a host, row first", nodes)
+    return cabling.topology(f"torus:rows={high},columns={wide}", nodes)
 
 
 def _ring(hosts: int) -> Topology:
@@ -219,7 +218,7 @@ def _ring(hosts: int) -> Topology:
     for host in range(hosts):
         if hosts > 1:
             cabling.cable(host, (host + 1) % hosts)
-    return cabling.topology("ring", "two cables a host", lambda s, t: _way_round(s, t, hosts))
+    return cabling.topology("ring", lambda s, t: _way_round(s, t, hosts))
 
 
 def _way_round(source: int, target: int, size: int) -> list[int]:
@@ -236,13 +235,6 @@ TOPOLOGIES: dict[str, Callable[..., Topology]] = {
     "ring": _ring,
 }
 """Name -> what builds it for a number of hosts; keyword arguments are its parameters on the command line."""
-_PARAMETERS: dict[str, dict[str, Callable[[str], float]]] = {
-    "star": {},
-    "fat-tree": {"k": int},
-    "clos": {"leaf": int, "spines": int, "oversubscription": float},
-    "torus": {"rows": int, "columns": int},
-    "ring": {},
-}
 
 
 def build(text: str, hosts: int) -> Topology:
@@ -272,7 +264,11 @@ MOST = 1024
 def _named(text: str, hosts: int) -> Topology:
     name, _, rest = text.partition(":")
     check_known("topology", name, TOPOLOGIES)
-    known, given = _PARAMETERS[name], dict[str, float]()
+    parameters = {key: parameter for key, parameter in signature(TOPOLOGIES[name]).parameters.items() if key != "hosts"}
+    known: dict[str, Callable[[str], float]] = {
+        key: float if parameter.annotation == "float" else int for key, parameter in parameters.items()
+    }
+    given = dict[str, float]()
     for item in filter(None, rest.split(",")):
         key, _, value = (part.strip() for part in item.partition("="))
         check_known(f"parameter of topology '{name}'", key, known)
@@ -334,7 +330,7 @@ def _own(path: Path, content: bytes, hosts: int) -> Topology:
             way.append(paths[source][way[-1]])
         return way[::-1]
 
-    return cabling.topology(str(path), f"{len(cabling.width) // 2} cables, shortest routes", nodes)
+    return cabling.topology(str(path), nodes)
 
 
 def _shortest(neighbours: Mapping[object, Sequence[object]], source: int) -> dict[object, object]:
