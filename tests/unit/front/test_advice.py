@@ -20,7 +20,6 @@ from penstock.front.explorer.engine import Engine
 from penstock.front.explorer.library import Library
 from penstock.front.explorer.state import State
 from penstock.front.explorer.views import show
-from penstock.lab.advice.families import working_set
 from penstock.lab.advice.remedy import LEAST_GAIN, Remedy, best, ranked, steps
 from penstock.lab.advice.words import Setting, words_of_points
 from penstock.lab.fit.fit import fit_machine
@@ -159,7 +158,7 @@ def test_the_working_set_counts_each_object_once() -> None:
     largest: dict[int, int] = {}
     for found, size in zip(priced.access_object.tolist(), priced.access_bytes.tolist(), strict=True):
         largest[found] = max(size, largest.get(found, 0))
-    assert working_set(priced) == sum(largest.values()) > 0
+    assert priced.distinct_bytes == sum(largest.values()) > 0
 
 
 def remedy(after: float, **more: Any) -> Remedy:

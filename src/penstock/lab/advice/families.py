@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from penstock.base.types import Row
 from penstock.base.units import format_bytes
 from penstock.errors import PenstockError
@@ -66,7 +64,7 @@ def more_cache(words: Row, point: Point, machine: Machine, priced: PricedTrace) 
         return []  # a stated ratio says nothing of the contents of a cache
     if isinstance(point.hold, Hierarchy):
         return _more_in_levels(words, point.hold, priced)
-    most = -(-working_set(priced) // MIB) * MIB
+    most = -(-priced.distinct_bytes // MIB) * MIB
     if isinstance(point.hold, SizedCache):
         sizes = [(text, text) for text in _larger(point.hold.capacity_bytes, most)]
     else:
@@ -167,21 +165,12 @@ def _modulus_bits(params: CkksParameters) -> int:
     return sum(params.q_bits) + sum(params.p_bits)
 
 
-def working_set(priced: PricedTrace) -> int:
-    """Bytes of the objects that are not resident, each once, at its largest use."""
-    if not len(priced.access_object):
-        return 0
-    largest = np.zeros(int(priced.access_object.max()) + 1, dtype=np.int64)
-    np.maximum.at(largest, priced.access_object, priced.access_bytes)
-    return int(largest.sum())
-
-
 def _more_in_levels(words: Row, levels: Hierarchy, priced: PricedTrace) -> list[Candidate]:
     """A larger level, one at a time."""
     line, candidates = _line(words), []
     if line is None:
         return []
-    most = -(-working_set(priced) // MIB) * MIB
+    most = -(-priced.distinct_bytes // MIB) * MIB
     for i, (part, level) in enumerate(zip(line, levels.levels, strict=True)):
         if not isinstance(level.cache, SizedCache):
             continue

@@ -64,6 +64,11 @@ class Accesses:
         before = np.concatenate(([0], np.cumsum(self.is_read)))
         return Accesses(before[self.access_start], self.access_object[self.is_read], self.access_bytes[self.is_read])
 
+    def by_operation(self, values: Ints) -> Ints:
+        """(n,) the sums of (m,) values over the accesses of each operation."""
+        sums = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(values)))
+        return np.asarray(sums[self.access_start[1:]] - sums[self.access_start[:-1]], dtype=np.int64)
+
     @classmethod
     def of(cls, rows: Iterable[Iterable[tuple[int, int]]]) -> Accesses:
         """Accesses from one list of (object, bytes) an operation."""

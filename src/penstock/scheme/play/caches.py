@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from penstock.errors import SimulationInputError, UnknownName
+from penstock.errors import SimulationInputError, check_known
 from penstock.scheme.play.engine import _engine
 from penstock.scheme.play.own import OwnFile, is_own, own_file_at
 
@@ -54,8 +54,8 @@ class SizedCache:
             object.__setattr__(self, "own", own_file_at(self.policy))
         if self.own is not None:
             object.__setattr__(self, "policy", self.own.name)
-        elif self.policy not in POLICIES:
-            raise UnknownName("replacement policy", self.policy, POLICIES)
+        else:
+            check_known("replacement policy", self.policy, POLICIES)
         capacity = self.capacity_bytes
         if not isinstance(capacity, (int, np.integer)) or isinstance(capacity, bool):
             raise SimulationInputError(f"cache capacity {capacity!r}: it is a whole number of bytes")

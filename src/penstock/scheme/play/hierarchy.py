@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -142,15 +142,15 @@ def replay(accesses: Accesses, cache: Cache, *, detail: bool = False) -> Replay:
         operation_transfers=got.transfers,
         accesses=len(accesses),
         requested_bytes=got.hit_bytes + got.total_miss_bytes,
-        hits=got.hits,
-        misses=got.misses,
-        hit_bytes=got.hit_bytes,
         miss_bytes=got.total_miss_bytes,
-        evictions=got.evictions,
-        streamed=got.streamed,
-        peak_resident_bytes=got.peak_resident_bytes,
-        access_miss_bytes=got.access_miss_bytes,
+        **{name: getattr(got, name) for name in _COUNTED},
     )
+
+
+_COUNTED = (
+    "hits", "misses", "hit_bytes", "evictions", "streamed", "peak_resident_bytes", "access_miss_bytes",
+)  # fmt: skip
+"""What the engine counts under the names of `Replay`."""
 
 
 def _results_for_nothing(kept: Replay, accesses: Accesses, *, detail: bool) -> Replay:
@@ -162,8 +162,8 @@ def _results_for_nothing(kept: Replay, accesses: Accesses, *, detail: bool) -> R
     reads, misses = int(accesses.is_read.sum()), int(np.count_nonzero(missed))
     return replace(
         kept,
-        operation_bytes=_by_operation(missed, accesses),
-        operation_transfers=_by_operation((missed > 0).astype(np.int64), accesses),
+        operation_bytes=accesses.by_operation(missed),
+        operation_transfers=accesses.by_operation((missed > 0).astype(np.int64)),
         accesses=reads,
         results=len(accesses) - reads,
         requested_bytes=requested,
@@ -173,11 +173,6 @@ def _results_for_nothing(kept: Replay, accesses: Accesses, *, detail: bool) -> R
         miss_bytes=loaded,
         access_miss_bytes=missed if detail else None,
     )
-
-
-def _by_operation(values: Ints, accesses: Accesses) -> Ints:
-    sums = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(values)))
-    return np.asarray(sums[accesses.access_start[1:]] - sums[accesses.access_start[:-1]], dtype=np.int64)
 
 
 def _replay_forced(accesses: Accesses, cache: ForcedHitRatio) -> Replay:
@@ -397,53 +392,52 @@ def _play_stages(
     For a buffer of so many bytes, a prefetcher of the user's, or a timeline.
     """
     compute, load_bytes, transfers = work
-    rate, ahead = _decode_rate(pace), pace.prefetch or Prefetch()
+    rate, name, moved = _decode_rate(pace), tier_name(pace.tier), loaded.operation_bytes
     if not rate > 0:
         raise SimulationInputError(f"decode_bytes_per_s is {rate}: a rate is a positive number")
-    seconds = [channel_seconds(load_bytes, transfers, pace.tier), load_bytes / rate, compute]
-    times = _engine.play_stages(
-        seconds,
-        load_bytes,
-        pace.mode,
-        ahead.depth,
-        ahead.buffer_bytes,
-        timeline,
-        own_depths(ahead, load_bytes, transfers, seconds[0] + seconds[1], compute),
+    stages: list[TimedStage] = [
+        (name, channel_seconds(load_bytes, transfers, pace.tier), moved),
+        (decoding(name), load_bytes / rate, moved),
+        (COMPUTE, compute, None),
+    ]
+    times, played = through_stages(
+        stages, load_bytes, transfers, pace.mode, pace.prefetch or Prefetch(), timeline=timeline
     )
-    stages: tuple[PlayedStage, ...] = ()
-    if times.start_s is not None and times.end_s is not None:
-        stages = _stages(pace, loaded, times.busy_s, times.total_s, times.start_s, times.end_s)
     io_s, decode_s, compute_s = times.busy_s
-    return io_s, decode_s, compute_s, times.total_s, stages, times.oversized
+    shown = tuple(stage for stage in played if stage.name != decoding(name) or stage.busy_s > 0) if timeline else ()
+    return io_s, decode_s, compute_s, times.total_s, shown, times.oversized
 
 
-def own_depths(
-    ahead: Prefetch, load_bytes: Floats, transfers: Floats, load_s: Floats, compute_s: Floats
-) -> Ints | None:
-    """(n,) how far the loads of each operation run ahead by a prefetcher of the user's; `None` without one."""
-    if ahead.own is None:
-        return None
-    loads = OperationLoads(
-        bytes=load_bytes, transfers=transfers, load_s=load_s, compute_s=compute_s, buffer_bytes=ahead.buffer_bytes
-    )
-    return depths_of(ahead.own, loads)
+TimedStage: TypeAlias = tuple[str, Floats, Ints | Floats | None]
+"""Name, (n,) seconds and (n,) bytes of a resource that operations pass."""
 
 
-def _stages(
-    pace: Pace,
-    loaded: Replay,
-    busy_s: Sequence[float],
-    total_s: float,
-    start_s: Sequence[Floats],
-    end_s: Sequence[Floats],
-) -> tuple[PlayedStage, ...]:
-    """The channel, the decoder where it takes time, and compute."""
-    name, moved = tier_name(pace.tier), loaded.operation_bytes
-    named = ((name, moved), (decoding(name), moved), (COMPUTE, None))
-    return tuple(
-        PlayedStage(name=stage, busy_s=busy, idle_s=total_s - busy, start_s=start, end_s=end, loaded_bytes=loaded_bytes)
-        for (stage, loaded_bytes), busy, start, end in zip(named, busy_s, start_s, end_s, strict=True)
-        if stage != decoding(name) or float(np.sum(end - start)) > 0
+def through_stages(
+    stages: Sequence[TimedStage], held_bytes: Floats, transfers: Floats, mode: Mode, ahead: Prefetch, *, timeline: bool
+) -> tuple[_engine.StageTimes, tuple[PlayedStage, ...]]:
+    """A program through stages, compute last.
+
+    Args:   held_bytes, transfers: (n,) what each operation loads over the channel that it waits for.
+    """
+    *loads, (_, compute_s, _) = stages
+    depths: Ints | None = None
+    if ahead.own is not None and mode == "overlap":
+        seen = OperationLoads(
+            bytes=held_bytes,
+            transfers=transfers,
+            load_s=sum((busy for _, busy, _ in loads), np.zeros_like(compute_s)),
+            compute_s=compute_s,
+            buffer_bytes=ahead.buffer_bytes,
+        )
+        depths = depths_of(ahead.own, seen)
+    seconds = [busy for _, busy, _ in stages]
+    times = _engine.play_stages(seconds, held_bytes, mode, ahead.depth, ahead.buffer_bytes, timeline, depths)
+    starts: Sequence[Floats | None] = times.start_s or [None] * len(stages)
+    ends: Sequence[Floats | None] = times.end_s or [None] * len(stages)
+    sums = zip(stages, times.busy_s, times.idle_s, starts, ends, strict=True)
+    return times, tuple(
+        PlayedStage(name=name, busy_s=busy, idle_s=idle, start_s=start, end_s=end, loaded_bytes=moved)
+        for (name, _, moved), busy, idle, start, end in sums
     )
 
 

@@ -115,6 +115,13 @@ class PricedTrace:
         return int(self.access_bytes[~self.access_is_result].sum())
 
     @property
+    def distinct_bytes(self) -> int:
+        """Bytes of the objects of those classes, each once, at its largest use."""
+        largest = np.zeros(int(self.access_object.max(initial=-1)) + 1, dtype=np.int64)
+        np.maximum.at(largest, self.access_object, self.access_bytes)
+        return int(largest.sum())
+
+    @property
     def demand_bytes_per_s(self) -> float:
         """Those bytes per second of ideal time: D of the storage-I/O study's law."""
         return self.accessed_bytes / self.ideal_s if self.ideal_s else 0.0

@@ -285,15 +285,10 @@ def _bytes_of(names: set[str], accesses: Accesses, classes: _Classes) -> int:
 
 
 def _by_operation(values: Ints, flow: _Flow, accesses: Accesses) -> Ints | Floats:
-    every = np.zeros(len(accesses) + 1, dtype=np.int64)
-    every[flow.position + 1] = values
-    sums = np.cumsum(every)
-    per_operation = sums[accesses.access_start[1:]] - sums[accesses.access_start[:-1]]
-    return (
-        np.asarray(per_operation, dtype=np.int64)
-        if flow.weight == 1
-        else np.asarray(flow.weight * per_operation, dtype=np.float64)
-    )
+    every = np.zeros(len(accesses), dtype=np.int64)
+    every[flow.position] = values
+    per_operation = accesses.by_operation(every)
+    return per_operation if flow.weight == 1 else np.asarray(flow.weight * per_operation, dtype=np.float64)
 
 
 def _conserved(hierarchy: Hierarchy, checked: Replay, loads: Sequence[LevelLoad]) -> LevelsReplay:

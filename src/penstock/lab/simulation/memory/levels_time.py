@@ -9,18 +9,16 @@ takes time, from the start of its first transfer to the end of its compute. `bou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.base.arrays import Floats, Ints
 from penstock.base.types import Row
 from penstock.errors import check_known
 from penstock.lab.simulation.memory.levels_replay import LevelsReplay
 from penstock.scheme.play import hierarchy
 from penstock.scheme.play.caches import SizedCache
-from penstock.scheme.play.engine import _engine
 from penstock.scheme.play.rows import FORCED_POLICY, LEVEL_NAMES
 
 
@@ -45,21 +43,14 @@ def play_levels(
     """
     check_known("time mode", mode, hierarchy.MODES)
     compute, ahead = hierarchy.compute_of(compute_s, replay.num_operations), prefetch or hierarchy.Prefetch()
-    stages = [*_stages(replay), (hierarchy.COMPUTE, compute, None)]
-    seconds = [busy for _, busy, _ in stages]
+    stages: list[hierarchy.TimedStage] = [*_stages(replay), (hierarchy.COMPUTE, compute, None)]
     waited = replay.waited_for
     held = np.ascontiguousarray(waited.operation_bytes, dtype=np.float64)
-    depths = None
-    if mode == "overlap":
-        transfers = np.ascontiguousarray(waited.operation_transfers, dtype=np.float64)
-        load_s = np.sum(seconds[:-1], axis=0) if len(seconds) > 1 else np.zeros_like(compute)
-        depths = hierarchy.own_depths(ahead, held, transfers, load_s, compute)
-    times = _engine.play_stages(seconds, held, mode, ahead.depth, ahead.buffer_bytes, timeline, depths)
-    starts: Sequence[Floats | None] = times.start_s or [None] * len(stages)
-    ends: Sequence[Floats | None] = times.end_s or [None] * len(stages)
+    transfers = np.ascontiguousarray(waited.operation_transfers, dtype=np.float64)
+    times, played = hierarchy.through_stages(stages, held, transfers, mode, ahead, timeline=timeline)
     busy_s: dict[str, float] = {}
-    for (name, _, _), busy in zip(stages, times.busy_s, strict=True):
-        busy_s[name] = busy_s.get(name, 0) + busy
+    for stage in played:
+        busy_s[stage.name] = busy_s.get(stage.name, 0) + stage.busy_s
     levels = [_level(replay, i, busy_s) for i in range(len(replay.loads))]
     joules = [level["energy_j"] for level in levels]
     return hierarchy.PlayedPoint(
@@ -75,12 +66,7 @@ def play_levels(
         warnings=(*replay.warnings, *hierarchy.outgrown(times.oversized, replay.num_operations, "get")),
         written_bytes=None if waited.written is None else waited.written_bytes,
         levels=tuple(levels),
-        stages=tuple(
-            hierarchy.PlayedStage(name=name, busy_s=busy, idle_s=idle, start_s=start, end_s=end, loaded_bytes=moved)
-            for (name, _, moved), busy, idle, start, end in zip(
-                stages, times.busy_s, times.idle_s, starts, ends, strict=True
-            )
-        ),
+        stages=played,
     )
 
 
@@ -110,7 +96,7 @@ def _level(replay: LevelsReplay, i: int, busy_s: Mapping[str, float]) -> Row:
     return dict(zip(LEVEL_NAMES, values, strict=True))
 
 
-def _stages(replay: LevelsReplay) -> Iterator[tuple[str, Floats, Ints | Floats]]:
+def _stages(replay: LevelsReplay) -> Iterator[hierarchy.TimedStage]:
     """Name, (n,) seconds and (n,) bytes of each channel and each decoding, the deepest first."""
     for load in reversed(replay.loads):
         if not load.level.is_timed:

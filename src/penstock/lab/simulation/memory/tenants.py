@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.base.arrays import Floats, Ints
 from penstock.base.types import Row
-from penstock.errors import UnknownName, UsageError, check_known
+from penstock.errors import UsageError, check_known
 from penstock.scheme.play.own import OwnFile, TenantJob, is_own, own_file_at, turns_of
 from penstock.scheme.play.price import PricedTenants, PricedTrace
 from penstock.scheme.unpriced import AT_LEAST, UNPRICED, added, bounded, opaque, warned
@@ -77,8 +77,8 @@ def interleave(programs: Sequence[PricedTrace], order: Turns = "round-robin") ->
     Raises: UsageError: no program, or they are priced on different machines or for different classes, or of the file;
             UnknownName: no such order.
     """
-    if not isinstance(order, OwnFile) and order not in ORDERS:
-        raise UnknownName("order", order, ORDERS)
+    if not isinstance(order, OwnFile):
+        check_known("order", order, ORDERS)
     if not programs:
         raise UsageError("no programs to run together: name one at least")
     first = programs[0]
@@ -113,14 +113,11 @@ def _turns(programs: Sequence[PricedTrace], order: Turns) -> list[Floats]:
 
 def _job(program: PricedTrace, name: str) -> TenantJob:
     """A program as a schedule of the user's sees it."""
-    sums = np.concatenate(([0], np.cumsum(program.access_bytes)))
-    largest = np.zeros(int(program.access_object.max(initial=-1)) + 1, dtype=np.int64)
-    np.maximum.at(largest, program.access_object, program.access_bytes)
     return TenantJob(
         name=name,
         compute_s=program.compute_s,
-        load_bytes=sums[program.access_start[1:]] - sums[program.access_start[:-1]],
-        distinct_bytes=int(largest.sum()),
+        load_bytes=program.accesses.by_operation(program.access_bytes),
+        distinct_bytes=program.distinct_bytes,
     )
 
 
