@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from penstock.base.types import Row, Rows, RowView
 from penstock.base.units import parse_bytes, parse_rate
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError, check_known
 from penstock.lab.instorage.drive import drive_rates
 from penstock.lab.instorage.engine import played_in_storage, played_on_host
 from penstock.lab.instorage.flash.spec import ScanEngine
@@ -27,74 +27,37 @@ HOST = "host"
 """The architecture that is an accelerator behind PCIe."""
 CLOSED_FORM = "closed-form"
 """The engine that is a formula."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryOptions:
-    """The options of `penstock ssd pir` and its like, by name, with their usual values."""
-
-    drives: Sequence[str]
-    architectures: Sequence[str]
-    batches: Sequence[int]
-    machine: str = "sharp"
-    policies: Sequence[str] = ("restream-overlap",)
-    cache: str | None = None
-    contention: str = "free"
-    encode: str = "query"
-    power: str = "per-engine"
-    automorphism: str | None = None
-    hoisting: str | None = None
-    lane: str | None = None
-    scratchpad: str | None = None
-    twiddles: bool = True
-    dram_keys: bool = True
-    keys_read: str = "1"
-    seeded_keys: bool = True
-    key_stationary: int = 1
-    broadcast: bool = True
-    ordinary_reads: str | None = None
-    modes: str = "shared"
-    engine: str = CLOSED_FORM
-
-    @classmethod
-    def of(cls, options: RowView) -> QueryOptions:
-        """Those among the options of a command."""
-        return cls(**{name: options[name] for name in cls.__slots__})
-
-    def changed(self) -> dict[str, bool]:
-        """Option that does not apply to every query -> whether its value is another than the usual one."""
-        usual = QueryOptions(drives=(), architectures=(), batches=())
-        return {option: getattr(self, name) != getattr(usual, name) for option, name in _NAMES.items()}
-
-
-_NAMES = {
-    "--contention": "contention", "--power": "power", "--automorphism": "automorphism", "--hoisting": "hoisting",
-    "--lane": "lane", "--scratchpad": "scratchpad", "--no-twiddles": "twiddles", "--flash-keys": "dram_keys",
-    "--keys-read": "keys_read", "--whole-keys": "seeded_keys", "--key-stationary": "key_stationary",
-    "--no-broadcast": "broadcast", "--policy": "policies", "--machine": "machine", "--cache": "cache",
-    "--encode": "encode", "--modes": "modes",
+_USUAL: dict[str, tuple[str, object]] = {
+    "--contention": ("contention", "free"), "--power": ("power", "per-engine"),
+    "--automorphism": ("automorphism", None), "--hoisting": ("hoisting", None), "--lane": ("lane", None),
+    "--scratchpad": ("scratchpad", None), "--no-twiddles": ("twiddles", True), "--flash-keys": ("dram_keys", True),
+    "--keys-read": ("keys_read", "1"), "--whole-keys": ("seeded_keys", True), "--key-stationary": ("key_stationary", 1),
+    "--no-broadcast": ("broadcast", True), "--policy": ("policies", ("restream-overlap",)),
+    "--machine": ("machine", "sharp"), "--cache": ("cache", None), "--encode": ("encode", "query"),
+    "--modes": ("modes", "shared"),
 }  # fmt: skip
-"""Option that does not apply to every query -> its name."""
+"""Option that does not apply to every query -> its name, and its usual value."""
 
 
-def query_rows(query: Query, asked: QueryOptions, tell: Callable[[str], None]) -> Rows:
+def query_rows(query: Query, asked: RowView, tell: Callable[[str], None]) -> Rows:
     """One row for each drive, batch and architecture; hosts for each policy.
 
-    Args:   tell: gets a note on an architecture that the event engine does not play.
+    Args:   asked: the options of `penstock ssd pir` and its like, by name; tell: gets a note on an
+            architecture that the event engine does not play.
     Raises: UsageError: an option that changes nothing, or breaks a rule; UnknownName; UnitError.
     """
-    inside, reads, by_engine = _inside(asked), _reads(asked), asked.engine != CLOSED_FORM
+    inside, reads, by_engine = _inside(asked), _reads(asked), asked["engine"] != CLOSED_FORM
     _refuse_idle(query, asked)
     how: Row = {"ordinary_bytes_per_s": reads.bytes_per_s}
     if by_engine:
-        how["engine"] = ScanEngine(asked.engine)
+        how["engine"] = ScanEngine(asked["engine"])
     answers: list[Answered] = []
-    for drive in map(load_drive, dict.fromkeys(asked.drives)):
+    for drive in map(load_drive, dict.fromkeys(asked["drives"])):
         rates = drive_rates(drive)
         left_by(rates, reads)  # more reads than the drive serves are refused, by the engine too
-        for batch, name in product(dict.fromkeys(asked.batches), dict.fromkeys(asked.architectures)):
+        for batch, name in product(dict.fromkeys(asked["batches"]), dict.fromkeys(asked["architectures"])):
             if name == HOST:
-                machine = load_machine(asked.machine)
+                machine = load_machine(asked["machine"])
                 for policy in _policies(asked):
                     if by_engine:
                         answers.append(played_on_host(query, drive, machine, policy, batch=batch, **how))
@@ -113,29 +76,29 @@ def query_rows(query: Query, asked: QueryOptions, tell: Callable[[str], None]) -
     return [answer.row() for answer in answers]
 
 
-def _refuse_idle(query: Query, asked: QueryOptions) -> None:
+def _refuse_idle(query: Query, asked: RowView) -> None:
     """Raises: UsageError: an option that changes nothing of these queries; rows would be named after it."""
-    given = asked.changed()
-    on_host = HOST in asked.architectures
+    given = {option: asked[name] != usual for option, (name, usual) in _USUAL.items()}
+    on_host = HOST in asked["architectures"]
     of_host = ("--policy", "--machine", "--cache")
-    units = any(isinstance(load_instorage(name), UnitAccelerator) for name in asked.architectures if name != HOST)
-    held = asked.contention != "free"
+    units = any(isinstance(load_instorage(name), UnitAccelerator) for name in asked["architectures"] if name != HOST)
+    held = asked["contention"] != "free"
     switched = bool(query.key_switches())
     rules = [
         ([option for option in given if option not in (*of_host, "--encode", "--modes")],
          "--architecture fheins, or its like", units),
         (of_host, f"--architecture {HOST}", on_host),
-        (("--cache",), "a policy that re-streams", any(name.startswith("restream") for name in asked.policies)),
+        (("--cache",), "a policy that re-streams", any(name.startswith("restream") for name in asked["policies"])),
         (("--encode",), "raw records, of 'penstock ssd pir'", query.stored == "raw"),
         (("--no-twiddles", "--keys-read", "--key-stationary"), "operations with a key for each object", switched),
         (("--flash-keys", "--whole-keys"), "keys in use, here with --contention dram or spill",
          switched or (held and bool(query.work.keys))),
-        (("--keys-read",), "--flash-keys", not asked.dram_keys),
+        (("--keys-read",), "--flash-keys", not asked["dram_keys"]),
         (("--key-stationary", "--whole-keys"), "--flash-keys, or --contention dram or spill",
-         held or not asked.dram_keys),
+         held or not asked["dram_keys"]),
         (("--no-broadcast",), "--contention dram or spill", held),
-        (("--scratchpad",), "--contention spill", asked.contention == "spill"),
-        (("--modes",), "--ordinary-reads", asked.ordinary_reads is not None),
+        (("--scratchpad",), "--contention spill", asked["contention"] == "spill"),
+        (("--modes",), "--ordinary-reads", asked["ordinary_reads"] is not None),
     ]  # fmt: skip
     for names, needs, holds in rules:
         for name in names:
@@ -143,51 +106,50 @@ def _refuse_idle(query: Query, asked: QueryOptions) -> None:
                 raise UsageError(f"{name} changes nothing here: it goes with {needs}; leave it out")
 
 
-def _inside(asked: QueryOptions) -> Inside:
-    count = asked.keys_read
+def _inside(asked: RowView) -> Inside:
+    count = asked["keys_read"]
     if count != "all" and not count.isdecimal():
         raise UsageError(f"--keys-read '{count}': a number of keys, or 'all'")
     switches = Switches(
-        twiddles_on_the_fly=asked.twiddles,
-        keys_in_dram=asked.dram_keys,
+        twiddles_on_the_fly=asked["twiddles"],
+        keys_in_dram=asked["dram_keys"],
         keys_read=None if count == "all" else int(count),
-        encoding=Encoding(asked.encode),
-        seeded_keys=asked.seeded_keys,
-        key_stationary=asked.key_stationary,
-        broadcast=asked.broadcast,
+        encoding=Encoding(asked["encode"]),
+        seeded_keys=asked["seeded_keys"],
+        key_stationary=asked["key_stationary"],
+        broadcast=asked["broadcast"],
     )
-    contention, power = Contention(asked.contention), Multiplicity(asked.power)
+    contention, power = Contention(asked["contention"]), Multiplicity(asked["power"])
     return Inside(switches=switches, contention=contention, multiplicity=power)
 
 
-def _reads(asked: QueryOptions) -> Ordinary:
-    modes = Modes(asked.modes)
-    if modes is Modes.ALTERNATE and asked.engine != CLOSED_FORM:
+def _reads(asked: RowView) -> Ordinary:
+    modes, engine = Modes(asked["modes"]), asked["engine"]
+    if modes is Modes.ALTERNATE and engine != CLOSED_FORM:
         raise UsageError(
-            f"--modes alternate is the closed form's: --engine {asked.engine} plays reads and query at once; leave "
+            f"--modes alternate is the closed form's: --engine {engine} plays reads and query at once; leave "
             "one of the two out"
         )
-    rate = 0.0 if asked.ordinary_reads is None else parse_rate(asked.ordinary_reads, "--ordinary-reads")
+    rate = 0.0 if asked["ordinary_reads"] is None else parse_rate(asked["ordinary_reads"], "--ordinary-reads")
     return Ordinary(bytes_per_s=rate, modes=modes)
 
 
-def _changed(accelerator: UnitAccelerator, asked: QueryOptions) -> UnitAccelerator:
+def _changed(accelerator: UnitAccelerator, asked: RowView) -> UnitAccelerator:
     return with_options(
         accelerator,
-        automorphism=None if asked.automorphism is None else Automorphism(asked.automorphism),
-        hoisting=None if asked.hoisting is None else Hoisting(asked.hoisting),
-        lane=None if asked.lane is None else LaneWork(asked.lane),
-        scratchpad_bytes=None if asked.scratchpad is None else parse_bytes(asked.scratchpad, "--scratchpad"),
+        automorphism=None if asked["automorphism"] is None else Automorphism(asked["automorphism"]),
+        hoisting=None if asked["hoisting"] is None else Hoisting(asked["hoisting"]),
+        lane=None if asked["lane"] is None else LaneWork(asked["lane"]),
+        scratchpad_bytes=None if asked["scratchpad"] is None else parse_bytes(asked["scratchpad"], "--scratchpad"),
     )
 
 
-def _policies(asked: QueryOptions) -> list[HostPolicy]:
-    cached = 0 if asked.cache is None else parse_bytes(asked.cache, "--cache")
+def _policies(asked: RowView) -> list[HostPolicy]:
+    cached = 0 if asked["cache"] is None else parse_bytes(asked["cache"], "--cache")
     policies = []
-    for name in dict.fromkeys(asked.policies):
-        if name not in HOST_POLICIES:
-            raise UnknownName("host policy", name, HOST_POLICIES)
-        policy = replace(HOST_POLICIES[name], encoding=Encoding(asked.encode))
+    for name in dict.fromkeys(asked["policies"]):
+        check_known("host policy", name, HOST_POLICIES)
+        policy = replace(HOST_POLICIES[name], encoding=Encoding(asked["encode"]))
         # A policy that reads the database once has nothing to keep.
         policies.append(replace(policy, cached_bytes=cached) if policy.passes is Passes.RESTREAM else policy)
     return policies

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from penstock.base.types import Row, RowView
 from penstock.base.units import parse_bytes, parse_rate
@@ -15,62 +14,38 @@ DEFAULT_CACHE = "64 MiB"
 SEEDS = 2**64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanOptions:
-    """The options of `penstock ssd scan`, by name."""
-
-    size: str
-    first: str
-    pattern: str
-    span: str | None
-    queue_depth: int
-    request_size: str | None
-    seed: int
-    host: str
-    arbitration: str
-    page_mapping: str
-    mapping_cache: str | None
-    background_reads: str | None
-    background_writes: str | None
-    background_span: str | None
-
-    @classmethod
-    def of(cls, options: RowView) -> ScanOptions:
-        """Those among the options of the command."""
-        return cls(**{name: options[name] for name in cls.__slots__})
-
-
-def scan_of(asked: ScanOptions) -> tuple[spec.Scan, Row]:
+def scan_of(asked: RowView) -> tuple[spec.Scan, Row]:
     """The scan that options name, and the other arguments of `scan_drive`.
 
+    Args:   asked: the options of `penstock ssd scan`, by name.
     Raises: UsageError, UnitError: an option that breaks a rule, or changes nothing.
     """
-    span, other, request = asked.span, asked.background_span, asked.request_size
+    span, other, request = asked["span"], asked["background_span"], asked["request_size"]
     spanned = None if other is None else parse_bytes(other, "--background-span")
-    if other is not None and asked.background_reads is None and asked.background_writes is None:
+    if other is not None and asked["background_reads"] is None and asked["background_writes"] is None:
         raise UsageError("--background-span says what other traffic falls on: give --background-reads or -writes too")
 
     def traffic(kind: str, rate: str | None, further: int) -> spec.HostTraffic | None:
-        seed = (asked.seed + further) % SEEDS
+        seed = (asked["seed"] + further) % SEEDS
         if rate is None:
             return None
         return spec.HostTraffic(bytes_per_s=parse_rate(rate, f"--background-{kind}"), span_bytes=spanned, seed=seed)
 
     scan = spec.Scan(
-        size_bytes=_positive(asked.size, "--size"),
-        first_byte=parse_bytes(asked.first, "--from"),
-        pattern=spec.ScanPattern(asked.pattern),
+        size_bytes=_positive(asked["size"], "--size"),
+        first_byte=parse_bytes(asked["first"], "--from"),
+        pattern=spec.ScanPattern(asked["pattern"]),
         span_bytes=None if span is None else parse_bytes(span, "--span"),
-        queue_depth=asked.queue_depth,
+        queue_depth=asked["queue_depth"],
         request_bytes=None if request is None else _positive(request, "--request-size"),
-        seed=asked.seed,
+        seed=asked["seed"],
     )
     return scan, {
-        "host": spec.ScanTarget(asked.host),
-        "arbitration": spec.Arbitration(asked.arbitration),
-        "mapping": _mapping(asked.page_mapping, asked.mapping_cache),
-        "reads": traffic("reads", asked.background_reads, 1),
-        "writes": traffic("writes", asked.background_writes, 2),
+        "host": spec.ScanTarget(asked["host"]),
+        "arbitration": spec.Arbitration(asked["arbitration"]),
+        "mapping": _mapping(asked["page_mapping"], asked["mapping_cache"]),
+        "reads": traffic("reads", asked["background_reads"], 1),
+        "writes": traffic("writes", asked["background_writes"], 2),
     }
 
 

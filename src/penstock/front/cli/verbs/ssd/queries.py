@@ -138,14 +138,12 @@ def ssc(batches: tuple[int, ...], limbs: int | None, output_format: str, **optio
       penstock ssd ssc --drive ssd-s --contention spill --format json
     """
     from penstock.lab.instorage.query import ssc_query
-    from penstock.lab.instorage.query_options import QueryOptions, query_rows
+    from penstock.lab.instorage.query_options import query_rows
 
     rows: Rows = []
     for batch in dict.fromkeys(batches):
         query = _sized(ssc_query, options | {"batch": batch, "limbs": limbs or 0}, "batch", "summation", "limbs")
-        rows += [
-            {**row, "batch": batch} for row in query_rows(query, QueryOptions.of(options | {"batches": (1,)}), say)
-        ]
+        rows += [{**row, "batch": batch} for row in query_rows(query, options | {"batches": (1,)}, say)]
     emit(rows, output_format, table=lambda console: _draw(console, rows))
 
 
@@ -310,10 +308,10 @@ def _sized(make: Callable[..., Query], options: Values, *names: str) -> Query:
 def _answer(query: Query, options: Values) -> None:
     """Print the rows of a query."""
     from penstock.front.cli.assumed import draw_assumed
-    from penstock.lab.instorage.query_options import QueryOptions, query_rows
+    from penstock.lab.instorage.query_options import query_rows
     from penstock.scheme.machines import load_machine
 
-    rows = query_rows(query, QueryOptions.of(options), say)
+    rows = query_rows(query, options, say)
     hosts = [load_machine(options["machine"])] if HOST in options["architectures"] else []
 
     def drawn(console: Console) -> None:

@@ -75,14 +75,14 @@ def command(drive: str, timeline: Path | None, details: bool, quiet: bool, outpu
       penstock ssd scan --host pcie --background-writes "500 MB/s" --background-span "1 GB" --details
     """
     from penstock.lab.instorage.flash.scan import scan_drive
-    from penstock.lab.instorage.flash.scan_options import ScanOptions, changes_of, scan_of
+    from penstock.lab.instorage.flash.scan_options import changes_of, scan_of
     from penstock.lab.instorage.flash.spec import ScanEngine
     from penstock.scheme.machines.drives import load_drive
 
     on = load_drive(drive, changes_of(asked["changes"]))
     if timeline is None and (asked["force"] or is_given("timeline_events")):
         raise UsageError("--timeline-events and --force are of a timeline: name its file with --timeline")
-    scan, options = scan_of(ScanOptions.of(asked))
+    scan, options = scan_of(asked)
     if timeline is not None:
         _write_timeline(timeline, on, scan, options, asked["timeline_events"], asked["force"])
     result = scan_drive(on, scan, engine=ScanEngine(asked["engine"]), **options)
