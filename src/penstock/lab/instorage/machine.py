@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from penstock.base.types import Row
 from penstock.base.units import format_bytes
 from penstock.errors import UsageError
 from penstock.scheme.machines.figure import Evidence, Figure, Stated, stated
@@ -242,16 +243,14 @@ def with_options(
     def given(figure: Figure, value: float, unit: str) -> Figure:
         return replace(figure, value=value, text=f"{value:g} {unit}", source="given", kind=Evidence.ASSUMED)
 
-    return replace(
-        accelerator,
-        automorphism=automorphism or accelerator.automorphism,
-        hoisting=hoisting or accelerator.hoisting,
-        lane=lane or accelerator.lane,
-        scratchpad=accelerator.scratchpad
-        if scratchpad_bytes is None
-        else given(accelerator.scratchpad, scratchpad_bytes, "B"),
-        slot=accelerator.slot if slot_bits is None else given(accelerator.slot, slot_bits, "bit"),
-    )
+    changes: Row = {
+        "automorphism": automorphism,
+        "hoisting": hoisting,
+        "lane": lane,
+        "scratchpad": None if scratchpad_bytes is None else given(accelerator.scratchpad, scratchpad_bytes, "B"),
+        "slot": None if slot_bits is None else given(accelerator.slot, slot_bits, "bit"),
+    }
+    return replace(accelerator, **{name: value for name, value in changes.items() if value is not None})
 
 
 def _machine_of(a: UnitAccelerator) -> Machine:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.base.system import toml
 from penstock.base.system.toml import Strict
-from penstock.base.types import RowView
+from penstock.base.types import Row, RowView
 from penstock.base.units import BYTE_UNITS, HERTZ_UNITS, MM2_UNITS, RATE_UNITS, WATT_UNITS, parse_quantity
 from penstock.errors import MachineError, UnitError, UnknownName, UsageError
 from penstock.lab.instorage.machine import (
@@ -30,6 +30,9 @@ KINDS_OF_FILE = ("units", "published-scan", "array-adders")
 _CHANNELS = {"channels": 1.0, "channel": 1.0}
 _BITS = {"bit": 1.0, "bits": 1.0}
 _TRANSFORMS = {"transform/limb": 1.0, "transforms/limb": 1.0}
+_UNITS = {"clock": HERTZ_UNITS, "slot": _BITS, "input_buffer": BYTE_UNITS, "budget": WATT_UNITS}
+_SOURCES = ("lane_source", "automorphism_source", "hoisting_source", "logic_source", "scaling_source")
+ENGINES = ("ntt", "bconv", "modu")
 
 
 class EnginesSpec(Strict):
@@ -133,29 +136,23 @@ def _from_table(record: RowView, where: str) -> InStorage:
 
 def _units(spec: UnitSpec, where: str) -> UnitAccelerator:
     channels = figure(spec.channels_per_accelerator, where, "channels_per_accelerator", _CHANNELS, positive=True)
+    parts: Row = {
+        name: figure(getattr(spec, name), where, name, units, positive=True) for name, units in _UNITS.items()
+    }
+    parts |= {name: _engines(getattr(spec.engines, name), where, f"engines.{name}") for name in ENGINES}
+    parts |= {name: _said(getattr(spec, name), where, name) for name in _SOURCES}
     return UnitAccelerator(
         name=spec.name,
         title=spec.title,
         description=spec.description,
-        clock=figure(spec.clock, where, "clock", HERTZ_UNITS, positive=True),
         channels_per_accelerator=_whole(channels, where, "channels_per_accelerator"),
-        slot=figure(spec.slot, where, "slot", _BITS, positive=True),
         plaintext_transforms=figure(spec.plaintext_transforms, where, "plaintext_transforms", _TRANSFORMS),
-        ntt=_engines(spec.engines.ntt, where, "engines.ntt"),
-        bconv=_engines(spec.engines.bconv, where, "engines.bconv"),
-        modu=_engines(spec.engines.modu, where, "engines.modu"),
         lane=choice(LaneWork, spec.lane, where, "lane"),
-        lane_source=_said(spec.lane_source, where, "lane_source"),
         automorphism=choice(Automorphism, spec.automorphism, where, "automorphism"),
-        automorphism_source=_said(spec.automorphism_source, where, "automorphism_source"),
         hoisting=choice(Hoisting, spec.hoisting, where, "hoisting"),
-        hoisting_source=_said(spec.hoisting_source, where, "hoisting_source"),
+        **parts,
         scratchpad=figure(spec.scratchpad.channel, where, "scratchpad.channel", BYTE_UNITS, positive=True),
         drive_scratchpad=figure(spec.scratchpad.drive, where, "scratchpad.drive", BYTE_UNITS, positive=True),
-        input_buffer=figure(spec.input_buffer, where, "input_buffer", BYTE_UNITS, positive=True),
-        budget=figure(spec.budget, where, "budget", WATT_UNITS, positive=True),
-        logic_source=_said(spec.logic_source, where, "logic_source"),
-        scaling_source=_said(spec.scaling_source, where, "scaling_source"),
         logic={name: _logic(row, where, f"logic.{name}") for name, row in spec.logic.items()},
     )
 
@@ -198,10 +195,8 @@ def _engines(spec: EnginesSpec, where: str, what: str) -> Engines:
 
 
 def _logic(spec: LogicSpec, where: str, what: str) -> Logic:
-    if spec.engine not in (None, "ntt", "bconv", "modu"):
-        raise MachineError(
-            f"{where}: {what}.engine: {UnknownName('engine', str(spec.engine), ('ntt', 'bconv', 'modu'))}"
-        )
+    if spec.engine not in (None, *ENGINES):
+        raise MachineError(f"{where}: {what}.engine: {UnknownName('engine', str(spec.engine), ENGINES)}")
     if spec.only not in (None, "channel", "drive"):
         raise MachineError(f"{where}: {what}.only: {UnknownName('place', str(spec.only), ('channel', 'drive'))}")
     try:

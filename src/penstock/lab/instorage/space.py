@@ -7,11 +7,12 @@ Traffic, areas and prices are computed once for each value that they depend on. 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,6 @@ from penstock.scheme.machines.schema import Machine
 MOST_POINTS = 1_000_000
 READINGS_OF_POWER = (Multiplicity.ENGINE, Multiplicity.ACCELERATOR)
 """Readings of a table of powers that say how the power grows with the number of accelerators."""
-T = TypeVar("T")
 Column = npt.NDArray[Any]
 
 
@@ -54,29 +54,19 @@ class Axes:
     @property
     def num_points(self) -> int:
         """Of the whole grid, with points that no drive can have."""
-        total = len(self.drives)
-        for axis in (
-            self.channels_per_accelerator, self.lanes, self.scratchpad_bytes, self.dram_bytes_per_s,
-            self.dram_capacity_bytes, self.pcie_bytes_per_s,
-        ):  # fmt: skip
-            total *= max(1, len(axis))
-        return total
+        drives, *others = (getattr(self, axis.name) for axis in fields(self))
+        return len(drives) * math.prod(max(1, len(values)) for values in others)
 
     def of_drive(self, drive: DriveRates, accelerator: UnitAccelerator) -> Axes:
         """The same axes with every empty one filled for this drive; equal values count once."""
-
-        def filled(values: Sequence[T], own: T) -> tuple[T, ...]:
-            return tuple(dict.fromkeys(values)) or (own,)
-
-        return Axes(
-            drives=(drive,),
-            channels_per_accelerator=filled(self.channels_per_accelerator, accelerator.channels_per_accelerator),
-            lanes=filled(self.lanes, accelerator.ntt.lanes),
-            scratchpad_bytes=filled(self.scratchpad_bytes, int(accelerator.scratchpad.value)),
-            dram_bytes_per_s=filled(self.dram_bytes_per_s, drive.dram_bytes_per_s),
-            dram_capacity_bytes=filled(self.dram_capacity_bytes, drive.dram_capacity_bytes),
-            pcie_bytes_per_s=filled(self.pcie_bytes_per_s, drive.pcie_bytes_per_s),
-        )
+        own: Row = {
+            "channels_per_accelerator": accelerator.channels_per_accelerator,
+            "lanes": accelerator.ntt.lanes,
+            "scratchpad_bytes": int(accelerator.scratchpad.value),
+            **{name: getattr(drive, name) for name in ("dram_bytes_per_s", "dram_capacity_bytes", "pcie_bytes_per_s")},
+        }
+        values = {name: tuple(dict.fromkeys(getattr(self, name))) or (value,) for name, value in own.items()}
+        return Axes(drives=(drive,), **values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
