@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.base.types import Row, RowView
 from penstock.errors import PenstockError
-from penstock.lab.advice.families import as_secure
+from penstock.lab.advice.families import as_secure, other_forms
 from penstock.lab.advice.remedy import LEAST_GAIN, Advice, Remedy, best, ranked, steps, unknown
 from penstock.lab.advice.simulated import MOST_DIGITS, PASSES
 from penstock.lab.prediction.prediction import Prediction, predict
@@ -158,18 +158,15 @@ class _PredictedAdvice:
     def _forms(self) -> list[Remedy]:
         """Smaller forms of keys: the time, and the bytes of all keys."""
         asked = self.asked
-        now = asked.key_form or asked.program.params.key_form
         if not asked.prediction.key_bytes:
             return []
         tally, seconds, stored = asked.program.count([asked.program.params])[0], list[Remedy](), list[Remedy]()
-        for form in (KeyForm.TRUNCATED, KeyForm.SEEDED, KeyForm.SEEDED_TRUNCATED):
-            if form is now or form.is_seeded < now.is_seeded or form.is_truncated < now.is_truncated:
-                continue
-            smaller = predict(tally, asked.machine, threads=asked.threads, key_form=form)
+        for candidate in other_forms(asked.program.params, asked.key_form, ("key",)):
+            form = candidate.words["key_form"]
+            smaller = predict(tally, asked.machine, threads=asked.threads, key_form=KeyForm(form))
             common: RowView = {
-                "kind": "key-form", "says": f"{form.value} keys instead of {now.value} ones",
-                "command": asked.command("--key-form", form.value), "provenance": "predicted",
-                "changes": {"key_form": form.value},
+                "kind": candidate.kind, "says": candidate.says, "changes": candidate.words,
+                "command": asked.command("--key-form", form), "provenance": "predicted",
             }  # fmt: skip
             seconds.append(Remedy(figure="predicted_s", before=self.before, after=smaller.known_s, **common))
             stored.append(

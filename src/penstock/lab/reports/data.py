@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from penstock.base.runs.folder import RunFolder
-from penstock.base.types import Row, Rows
+from penstock.base.types import Row, Rows, RowView
 from penstock.errors import PenstockError
 from penstock.lab.reports.working_set import Window, key_windows, unexpanded_composites
 
@@ -46,8 +46,7 @@ class ReportData:
 
     def entries(self, name: str) -> Rows:
         """A section of `run.json` that is a list of objects; empty where it is missing."""
-        value = self.record.get(name)
-        return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+        return entries_of(self.record, name)
 
     def of(self, quantity: str, stage: str | None = None) -> Rows:
         """Rows of one quantity with a known value."""
@@ -83,6 +82,12 @@ class ReportData:
                 worst[row["tier"]] = max(worst[row["tier"]], row["value"])
         others = {row["tier"] for row in self.rows if row["tier"]} - set(worst)
         return sorted(worst, key=lambda tier: (worst[tier], ordered([tier], TIER_ORDER))) + ordered(others, TIER_ORDER)
+
+
+def entries_of(record: RowView, name: str) -> Rows:
+    """A section of `run.json` that is a list of objects; empty where it is missing."""
+    value = record.get(name)
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def is_cached(row: Row) -> bool:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from penstock.base.system.palette import tier_colours
 from penstock.base.types import RowView
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError, check_known
 
 Named = TypeVar("Named")
 MOST_POINTS = 50_000
@@ -131,22 +131,13 @@ class Space:
     def to_json(self) -> str:
         """What `space.js` reads."""
         axes = [
-            {
-                "name": axis.name,
-                "label": axis.label,
-                "texts": axis.texts,
-                "words": axis.words,
-                "codes": axis.codes,
-                "colours": _colours(axis),
-            }
+            {name: getattr(axis, name) for name in ("name", "label", "texts", "words", "codes")}
+            | {"colours": _colours(axis)}
             for axis in self.axes
         ]
         measures = [
             {
-                "name": measure.name,
-                "label": measure.label,
-                "unit": measure.unit,
-                "more": measure.more,
+                **{name: getattr(measure, name) for name in ("name", "label", "unit", "more")},
                 "values": [None if value is None else float(f"{value:.5g}") for value in measure.values],
             }
             for measure in self.measures
@@ -215,8 +206,7 @@ def script() -> str:
 
 
 def _named(what: str, name: str, known: Mapping[str, Named]) -> Named:
-    if name not in known:
-        raise UnknownName(what, name, known)
+    check_known(what, name, known)
     return known[name]
 
 

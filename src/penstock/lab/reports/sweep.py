@@ -13,6 +13,7 @@ from penstock.base.runs.folder import RunFolder
 from penstock.base.types import Rows, RowView
 from penstock.lab.advice.words import options
 from penstock.lab.reports import plots
+from penstock.lab.reports.data import entries_of
 from penstock.lab.reports.facts import assumption_section
 from penstock.lab.reports.markup import Content, Heading, Markup, columns_of, tag
 from penstock.lab.reports.numbers import UNKNOWN, count, ratio, seconds, short_size
@@ -71,7 +72,8 @@ def axes(rows: Sequence[RowView]) -> dict[str, list[object]]:
 
 def sweep_sections(record: RowView, rows: Sequence[RowView], page: Plots) -> list[Section]:
     """All sections, in the order of the page."""
-    return [_axes(rows), _extremes(rows), *_moves(rows, page), _skipped(record), _warnings(record), _assumed(record)]
+    assumed = assumption_section(entries_of(record, "assumptions"))
+    return [_axes(rows), _extremes(rows), *_moves(rows, page), _skipped(record), _warnings(record), assumed]
 
 
 def headline(record: RowView, rows: Sequence[RowView]) -> Markup:
@@ -289,7 +291,7 @@ def _moves(rows: Sequence[RowView], page: Plots) -> list[Section]:
 
 def _skipped(record: RowView) -> Section:
     section = Section("skipped", "Points that cannot be")
-    listed = [combination for combination in record.get("skipped") or [] if isinstance(combination, dict)]
+    listed = entries_of(record, "skipped")
     if not listed:
         return section.leave_out("every point that the axes name was played, or the sweep is not finished")
     columns = columns_of("~What | ~Why | >Points")
@@ -300,15 +302,9 @@ def _skipped(record: RowView) -> Section:
     return section.table("Combinations that were left out", columns, lines)
 
 
-def _assumed(record: RowView) -> Section:
-    return assumption_section(
-        [assumption for assumption in record.get("assumptions") or [] if isinstance(assumption, dict)]
-    )
-
-
 def _warnings(record: RowView) -> Section:
     section = Section("warnings", "Warnings")
-    listed = [warning for warning in record.get("warnings") or [] if isinstance(warning, dict)]
+    listed = entries_of(record, "warnings")
     if not listed:
         return section.leave_out("there are none")
     columns = columns_of("~What | ~Remedy")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.errors import UnknownName, UsageError
+from penstock.errors import UsageError, check_known
 from penstock.lab.rewriting.additions import additions
 from penstock.lab.rewriting.forms import seeded, truncated
 from penstock.lab.rewriting.hoist import hoist
@@ -56,8 +56,7 @@ def passes_named(names: Sequence[str]) -> list[RewritePass]:
     if not names:
         raise UsageError(f"name at least one pass: {', '.join(PASSES)}")
     for name in names:
-        if name not in PASSES:
-            raise UnknownName("pass", name, PASSES)
+        check_known("pass", name, PASSES)
     return [PASSES[name] for name in names]
 
 
