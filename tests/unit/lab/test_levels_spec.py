@@ -184,7 +184,6 @@ def test_residents_and_reservations():
     model = load_resident("opt-13b")
     assert model.fixed_bytes == 26 * 2**30
     assert model.bytes_for(4) - model.bytes_for(3) == pytest.approx(1.6 * 2**30, abs=1)
-    assert "study" in model.source
     assert parse_reservation("opt-13b") == parse_reservation("opt-13b:1").__class__(
         name="opt-13b", capacity_bytes=model.bytes_for(1)
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 
 from penstock.base.types import RowView
 from penstock.base.units import BYTE_UNITS, parse_bytes
@@ -23,10 +22,8 @@ class Resident:
     """A resident of a memory level next to the data of encrypted programs."""
 
     name: str
-    title: str
     fixed_bytes: int
     per_request_bytes: int
-    source: str
 
     def bytes_for(self, requests: int) -> int:
         """Its bytes while it serves this many requests."""
@@ -61,7 +58,7 @@ def load_resident(name: str) -> Resident:
     >>> load_resident("opt-13b").bytes_for(1)
     29635274343
     """
-    known = _residents()
+    known = _RESIDENTS()
     check_known("resident", name, known)
     return known[name]
 
@@ -102,17 +99,13 @@ class ResidentSpec(RecordSpec):
     per_request: FigureSpec
 
 
-@lru_cache(maxsize=1)
-def _residents() -> dict[str, Resident]:
-    return Shelf("residents", "resident", _resident)()
-
-
 def _resident(record: RowView, where: str) -> Resident:
     spec = parse_spec(ResidentSpec, record, where)
     # 1.6 GiB are not whole bytes; a fraction takes one byte.
     fixed, per_request = (
         math.ceil(figure(getattr(spec, field), where, field, BYTE_UNITS).value) for field in ("fixed", "per_request")
     )
-    return Resident(
-        name=spec.name, title=spec.title, fixed_bytes=fixed, per_request_bytes=per_request, source=spec.fixed.source
-    )
+    return Resident(name=spec.name, fixed_bytes=fixed, per_request_bytes=per_request)
+
+
+_RESIDENTS = Shelf("residents", "resident", _resident)
