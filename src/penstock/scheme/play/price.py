@@ -20,13 +20,13 @@ from penstock.scheme.machines.schema import InsideModel, Machine
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
+from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.traces.schema import Trace
 from penstock.scheme.unpriced import added, warned
 from penstock.scheme.work.kernels import KernelWork
 from penstock.scheme.work.shapes import Objects, Shapes, codes, ints, server_rows, shape_work, shapes_of
 
 if TYPE_CHECKING:
-    from penstock.scheme.play.accesses import Accesses
     from penstock.scheme.play.schedule import ProgramShapes, Schedule
 
 
@@ -134,8 +134,6 @@ class PricedTrace:
     @property
     def accesses(self) -> Accesses:
         """What the operations read and make, as a cache sees it."""
-        from penstock.scheme.play.accesses import Accesses
-
         return Accesses(self.access_start, self.access_object, self.access_bytes, self.access_is_result)
 
 
