@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 from typing import NoReturn
 
@@ -55,6 +56,7 @@ _PROGRAMS = "chi_square cifar10 logistic_function logistic_regression matrix_mul
 _STUDIES = {
     "studies": "penstock_studies",
     "machines.client_place": "penstock_studies.io_study.client_place",
+    "simulation.cluster.law": "penstock_studies.io_study.law",
     "prediction.importers.applications": "penstock_studies.importers.applications",
     "prediction.importers.cryptoracle": "penstock_studies.importers",
     "workloads.parts.cryptoracle": "penstock_studies.workloads.algorithms",
@@ -97,7 +99,7 @@ class Moved(MetaPathFinder):
         if new_path(fullname) is None:
             return None
         room = fullname.removeprefix("penstock.") + "."
-        if "." in room[:-1] and not any(old.startswith(room) for old in _APART):
+        if "." in room[:-1] and not any(old.startswith(room) for old in (*_APART, *_STUDIES)):
             raise _gone(fullname)
         return ModuleSpec(fullname, _Gone(), is_package=True)
 
@@ -114,4 +116,18 @@ class _Gone(Loader):
 
 def _gone(name: str, known_as: str = "") -> ModuleNotFoundError:
     old = name if name.removeprefix("penstock.") in {**_NEW, **_STUDIES} else known_as or name
-    return ModuleNotFoundError(f"No module named '{old}': it is '{new_path(old)}' since penstock 0.2", name=old)
+    place = new_path(old)
+    whole = place
+    while place and not _is_there(place):  # joined with another: its room is the nearest
+        place = place.rpartition(".")[0]
+    text = f"it is '{place}' since penstock 0.2" if place == whole else f"since penstock 0.2 '{place}' has what it had"
+    return ModuleNotFoundError(f"No module named '{old}': {text}", name=old)
+
+
+def _is_there(name: str) -> bool:
+    if not name.startswith("penstock."):  # of another distribution, which may not be installed
+        return True
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False

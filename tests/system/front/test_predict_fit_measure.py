@@ -15,7 +15,7 @@ from penstock.front.cli.main import main
 from penstock.lab.measure.bench import estimate, timing
 from penstock.lab.prediction.experiments import candidates as cost_of_points
 from penstock.lab.prediction.experiments import loop, session
-from penstock.lab.prediction.experiments.candidates import SERIES, Candidates, candidates
+from penstock.lab.prediction.experiments.candidates import Candidates, candidates
 from penstock.scheme.machines import load_machine
 
 
@@ -70,7 +70,7 @@ def test_a_wrong_request_is_one_error_and_measures_nothing(
 def few(threads: tuple[int, ...], fits: Any, reading: str) -> Candidates:
     """The first visit alone, without series, with one short run of each point."""
     found = candidates(threads, fits, reading)
-    start = [i for i in found.start if found.points[i].item != SERIES]
+    start = [i for i in found.start if found.points[i].item != "recorded_chebyshev_series"]
     first = {i: n for n, i in enumerate(start)}
     return Candidates(
         points=tuple(replace(found.points[i], runs=1, min_time_s=1e-4) for i in start),

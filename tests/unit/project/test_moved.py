@@ -42,6 +42,14 @@ def test_an_import_of_an_old_path_says_the_new_one(statement, old, new):
     assert str(refused.value) == f"No module named 'penstock.{old}': it is 'penstock.{new}' since penstock 0.2"
 
 
+def test_a_module_that_is_joined_with_another_names_the_room_that_has_it():
+    with pytest.raises(ModuleNotFoundError) as refused:
+        importlib.import_module("penstock.cli.unsteered")
+    assert str(refused.value) == (
+        "No module named 'penstock.cli.unsteered': since penstock 0.2 'penstock.front.cli' has what it had"
+    )
+
+
 def test_paths_that_programs_of_users_name_still_work():
     for module, name in (("penstock.errors", "UsageError"), ("penstock.program.evaluator", "Evaluator")):
         assert hasattr(importlib.import_module(module), name)
