@@ -100,11 +100,16 @@ def test_the_lists_of_routes_are_complete(site, alice):
     assert sum(len(methods) for path, methods in described.items() if path not in OPEN) == len(TENANT_ROUTES)
 
 
+def unlike(token: str) -> str:
+    """A token that differs in its last character."""
+    return token[:-1] + ("0" if token[-1] != "0" else "1")
+
+
 def test_no_wrong_expired_and_ended_tokens_are_refused_on_every_route(site, alice):
     brief = site.tenant("alice", lasts_s=0.001)
-    wrong = alice.token[:-1] + ("0" if alice.token[-1] != "0" else "1")
+    wrong = unlike(alice.token)
     time.sleep(0.01)
-    for token in (None, wrong, "x", brief.token, site.operator_token[:-2] + "00"):
+    for token in (None, wrong, "x", brief.token, unlike(site.operator_token)):
         for port, routes in ((site.ports[0], TENANT_ROUTES), (site.ports[1], ADMIN_ROUTES)):
             for method, path in routes:
                 answer = send(Caller(port, token), method, path)
