@@ -114,17 +114,7 @@ class UnfinishedUploads:
                 403, f"uploads of kind '{kind}' need the scope '{KINDS[kind]}'", remedy="use a token that has it",
                 kind="scope",
             )  # fmt: skip
-        there = self._state.blob(tenant, asked["sha256"])
-        if there is not None and kind != "key" and self._files.blob(tenant, asked["sha256"]).exists():
-            if there["bytes"] != asked["bytes"]:
-                raise Problem(
-                    422, f"this content has {there['bytes']} bytes, not {asked['bytes']}", remedy="state its own size"
-                )
-            if kind != there["kind"] or there["expires_s"] is not None:
-                longest = "ciphertext" if "ciphertext" in (kind, there["kind"]) else kind
-                if longest != "input":
-                    self._files.settle([self._files.blob(tenant, asked["sha256"])])
-                self._state.keep_blob(tenant, asked["sha256"], longest, self._end_of(longest))
+        if kind != "key" and self._is_there(tenant, kind, asked["sha256"], asked["bytes"]):
             return {"blob": asked["sha256"]}
         if asked["bytes"] > self._limits.upload_bytes:
             raise Problem(
@@ -146,6 +136,23 @@ class UnfinishedUploads:
                 remedy="commit or delete some (GET /v1/uploads lists them)", kind="uploads", retry_after_s=60,
             )  # fmt: skip
         return {"upload": row["upload"], "offset": 0}
+
+    def _is_there(self, tenant: str, kind: str, sha256: str, size: int) -> bool:
+        """Whether the tenant has this content already; then it is kept for this use, too."""
+        row, blob = self._state.blob(tenant, sha256), self._files.blob(tenant, sha256)
+        if row is None or not blob.exists():
+            return False
+        if row["bytes"] != size:
+            raise Problem(422, f"this content has {row['bytes']} bytes, not {size}", remedy="state its own size")
+        if kind != row["kind"] or row["expires_s"] is not None:
+            longest = "ciphertext" if "ciphertext" in (kind, row["kind"]) else kind
+            if longest != "input":
+                try:
+                    self._files.settle([blob])
+                except FileNotFoundError:  # removed meanwhile, with its program or since nothing uses it
+                    return False
+            self._state.keep_blob(tenant, sha256, longest, self._end_of(longest))
+        return True
 
     def check_quota(self, tenant: str, more: int) -> None:
         """Raises: Problem: so many bytes more are beyond the tenant's quota."""
@@ -319,10 +326,13 @@ class UnfinishedUploads:
         target = self._files.blob(tenant, row["sha256"])
         self._files.make(target)
         self._files.changes(target)
-        # Both names until the state says which counts: a killed server finds one of them.
-        target.unlink(missing_ok=True)
-        with suppress(FileExistsError):  # of another upload of this content, committed at the same time
-            target.hardlink_to(path)
+        # Both names until the state says which counts: a killed server finds one of them. A blob of this content that
+        # is there stays readable: another's name is put in its place.
+        beside = path.with_suffix(".new")
+        beside.unlink(missing_ok=True)
+        beside.hardlink_to(path)
+        beside.replace(target)
+        beside.unlink(missing_ok=True)  # both were this file already, where a server was killed before
         # The job that is submitted with an input settles it.
         soon = row["kind"] == "input"
         if not soon:
