@@ -154,7 +154,7 @@ def bench_keys(
     Args:   folder: the place of the temporary keys; the system's folder for temporary files if omitted. form: of the
             keys on disk; penstock's client makes seeded ones, and OpenFHE gets them from an export.
     Raises: CapabilityMissing: OpenFHE or the client cannot be imported; UsageError: more threads than processors, too
-            few or too many keys, or a truncated form.
+            few or too many keys, no round, or a truncated form.
             PenstockError: the file system cannot read past the page cache.
     """
     if num_keys < _RESIDENT_KEYS + 1:
@@ -166,6 +166,8 @@ def bench_keys(
             f"{num_keys} keys: at N = {params.ring_dim} there are {params.ring_dim // 2 - 1} rotations, each with a "
             "key; ask for fewer"
         )
+    if rounds < 1:
+        raise UsageError(f"{rounds} rounds: ask for one at least")
     if form.is_truncated:
         raise UsageError(f"form '{form.value}': rotations at the full chain need every row; ask for full or seeded")
     load_openfhe()
