@@ -82,6 +82,33 @@ def test_a_commit_that_a_kill_cut_short_is_done_again(uploads: UnfinishedUploads
     assert not list(path.parent.iterdir())
 
 
+def test_an_upload_that_is_given_up_after_a_kill_leaves_no_file(uploads: UnfinishedUploads) -> None:
+    name = begin(uploads, "input")["upload"]
+    send(uploads, name)
+    path = uploads._files.upload("clinic", name)
+    path.with_suffix(".new").hardlink_to(path)
+    uploads.drop(OWNER, name)
+    assert not list(path.parent.iterdir())
+
+
+def test_content_that_is_committed_again_is_synced_again(uploads: UnfinishedUploads) -> None:
+    first, second = (begin(uploads, "input")["upload"] for _ in range(2))
+    for name in (first, second):
+        send(uploads, name)
+    uploads.commit(OWNER, first)
+    blob = uploads._files.blob("clinic", SHA256)
+    replaced = Path.replace
+
+    def settled_before(path: Path, target: Path) -> Path:
+        uploads._files.settle([blob])
+        return replaced(path, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", settled_before)
+        uploads.commit(OWNER, second)
+    assert blob not in uploads._files._synced
+
+
 def test_content_that_is_removed_while_it_is_named_is_sent_again(
     uploads: UnfinishedUploads, monkeypatch: pytest.MonkeyPatch
 ) -> None:

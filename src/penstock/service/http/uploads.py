@@ -44,6 +44,11 @@ def _no_upload(upload: str) -> Problem:
     return no_such("upload", upload, "begin one with POST /v1/uploads: uploads expire, and end when committed")
 
 
+def _beside(path: Path) -> Path:
+    """A second name of an upload's file, which then takes the place of the blob."""
+    return path.with_suffix(".new")
+
+
 def _room(descriptor: int) -> int:
     """Bytes that an upload may still take of the disk of an open file."""
     disk = os.fstatvfs(descriptor)
@@ -74,8 +79,8 @@ class Files:
             while len(self._synced) > _MOST_SYNCED:
                 self._synced.popitem(last=False)
 
-    def changes(self, path: Path) -> None:
-        """Another file is to have this name."""
+    def changed(self, path: Path) -> None:
+        """Another file has this name now."""
         with self._lock:
             self._synced.pop(path, None)
 
@@ -325,13 +330,13 @@ class UnfinishedUploads:
         path.stat()  # gone with its tenant: then no folder is made for it again
         target = self._files.blob(tenant, row["sha256"])
         self._files.make(target)
-        self._files.changes(target)
         # Both names until the state says which counts: a killed server finds one of them. A blob of this content that
         # is there stays readable: another's name is put in its place.
-        beside = path.with_suffix(".new")
+        beside = _beside(path)
         beside.unlink(missing_ok=True)
         beside.hardlink_to(path)
         beside.replace(target)
+        self._files.changed(target)
         beside.unlink(missing_ok=True)  # both were this file already, where a server was killed before
         # The job that is submitted with an input settles it.
         soon = row["kind"] == "input"
@@ -354,7 +359,9 @@ class UnfinishedUploads:
     def _drop(self, row: Row) -> None:
         self._state.end_upload(row["tenant"], row["upload"])
         self._digests.pop(row["upload"], None)
-        self._files.upload(row["tenant"], row["upload"]).unlink(missing_ok=True)
+        path = self._files.upload(row["tenant"], row["upload"])
+        for name in (path, _beside(path)):
+            name.unlink(missing_ok=True)
 
     def expire(self, uploads: Rows, blobs: Rows, in_use: set[tuple[str, str]]) -> int:
         """Remove expired uploads, and blobs that no job waits for; how many."""
