@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """What is collected stays until the end: the collector of garbage need not look at it again and again."""
+    """Collected tests stay until the end, so the garbage collector need not look for them."""
     gc.disable()
     try:
         return (yield)
