@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 import threading
 import time
 from collections import deque
@@ -17,11 +15,11 @@ from functools import partial
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
-from penstock.base.system.workers import interrupts_held, python_module
 from penstock.errors import UsageError
 from penstock.service.work.admission import Limits
-from penstock.service.work.messages import COUNTERS, EXPIRED, Channel, JobFigures, JobSpec, WorkerSettings
+from penstock.service.work.messages import COUNTERS, EXPIRED, JobFigures, JobSpec, WorkerSettings
 from penstock.service.work.order import Order, OrderRule
+from penstock.service.work.process import WorkerProcess
 from penstock.service.work.record import MOST_JOBS, JobRecord, JobTimes, PoolSample, ReadRecord, Record
 from penstock.service.work.waiting import Entry, Queue
 
@@ -36,13 +34,6 @@ _TICK_S = 0.25
 _BACK_OFF_S = (0.0, 0.1, 0.5, 2.0, 5.0)
 """Before a worker is started again that has died that often without a finished job."""
 
-_ENDING_S = 5.0
-_PASSED = (
-    "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHASHSEED",
-    "PENSTOCK_CPU", "MALLOC_ARENA_MAX",
-)  # fmt: skip
-"""Variables that a worker gets: no other one, since secrets may be among them."""
-
 
 class Isolation(str, Enum):
     """Who shares a process."""
@@ -51,64 +42,6 @@ class Isolation(str, Enum):
     """All tenants, and one budget of keys."""
     PROCESS = "process"
     """Each tenant has its own, which is stopped when it has nothing to do; the budget is dealt in equal parts."""
-
-
-class WorkerProcess:
-    """Started at once; messages wait until it can hear.
-
-    Args:   name: of the tenant that it is for; empty: all.
-    """
-
-    def __init__(self, settings: WorkerSettings, name: str) -> None:
-        self.name = name
-        self.jobs: set[str] = set()
-        """That it computes."""
-        self.coming: list[str] = []
-        self.progress: dict[str, list[int]] = {}
-        """Job -> tasks that have ended, and all, as it said last."""
-        self.cache: Row = {}
-        """Its last word on its keys."""
-        self.isolation: dict[str, str] = {}
-        """Which measures are in force; empty: it is not ready yet."""
-        self.idle_since_s = time.monotonic()
-        self.ending = ""
-        here, there = socket.socketpair()
-        environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
-        # OpenBLAS starts threads that nobody uses here.
-        environment["OPENBLAS_NUM_THREADS"] = "1"
-        with there, interrupts_held():
-            self._process = subprocess.Popen(
-                [*python_module("penstock.service.work.worker"), str(there.fileno()), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[there.fileno()],
-                env=environment,
-            )
-        self.channel = Channel(here.detach())
-        self.channel.tell("open", settings=settings)
-
-    @property
-    def label(self) -> str:
-        """For people."""
-        return f"worker of {self.name}" if self.name else "worker"
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def figures(self) -> Row:
-        """For the snapshot."""
-        return {"pid": self.pid, "tenant": self.name or None, "jobs": sorted(self.jobs), "isolation": self.isolation}
-
-    def end(self) -> None:
-        """Close its socket; a process that does not end by that is killed."""
-        self.channel.close()
-        try:
-            status = self._process.wait(_ENDING_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            status = self._process.wait()
-        self.ending = f"signal {-status}" if status < 0 else f"exit status {status}"
 
 
 class WorkerPool:
