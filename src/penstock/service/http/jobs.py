@@ -28,7 +28,7 @@ from penstock.service.http.config import Config
 from penstock.service.http.feed import Feed, Waiting
 from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
-from penstock.service.http.problems import Problem, no_such
+from penstock.service.http.problems import Problem, no_such, told
 from penstock.service.http.programs import Programs
 from penstock.service.http.results import Results, file_of
 from penstock.service.http.state import OPEN_STATES, ServiceState
@@ -86,6 +86,8 @@ class Jobs:
         """Syncs inputs while the state is synced: the file system makes one of both."""
         self._results = Results(state, files)
         self.draining = False
+        self.on_reason: Callable[..., object] = lambda **_: None
+        """Hears why a job failed, in full: job, reason."""
         self.feed = Feed()
         self.pool = make_pool(config, self)
 
@@ -159,6 +161,7 @@ class Jobs:
     def on_failed(self, job: str, reason: str, retry: bool) -> None:
         """A job failed; `retry`: another try may succeed."""
         row = self._state.job(job)
+        self.on_reason(job=job, reason=reason[:2000], retry=retry)
         if row is None:
             self._let_go(job)
         elif retry and row["attempts"] < MOST_ATTEMPTS:
@@ -167,13 +170,15 @@ class Jobs:
             else:
                 self._let_go(job)
         else:
-            self._end(row, "expired" if reason.startswith(EXPIRED) else "failed", {"reason": reason[:2000]})
+            self._end(row, "expired" if reason.startswith(EXPIRED) else "failed", {"reason": reason})
 
     def _end(self, row: Row, state: str, values: RowView, took: JobFigures | None = None) -> None:
         """Let a job end with further columns, where it has not ended before."""
         job, tenant, is_done = row["job"], row["tenant"], state == "done"
         now = self._results.done(row) if is_done else self._state.clock()
         kept_s = self._config.retention.results_s if is_done else self._config.retention.jobs_s
+        if "reason" in values:
+            values = {**values, "reason": told(values["reason"])[:2000]}
         moved = self._state.move_job(job, state, ended_s=now, expires_s=now + kept_s, **values)
         if moved:
             self._metrics.job_ended(row["program"], state, now - row["submitted_s"], took)
@@ -211,7 +216,7 @@ class Jobs:
         except (Problem, UsageError) as error:
             if isinstance(error, Problem) and error.status >= 500:
                 raise
-            self._end(row, "failed", {"reason": str(error)[:2000]})
+            self._end(row, "failed", {"reason": str(error)})
 
     def _submit_later(self, job: str, *, if_stray: bool = False) -> bool:
         """Whether it will be submitted. `if_stray`: only where the workers neither have it, nor will be given it."""
@@ -472,4 +477,5 @@ def _refusal(error: AdmissionRefused | UsageError) -> Problem:
 
 def _shown(row: Row) -> Row:
     names = ("state", "program", "submitted_s", "started_s", "ended_s", "expires_s", "figures", "outputs", "reason")
-    return {"job": row["client_job"], **{name: row.get(name) for name in names}}
+    reason = row.get("reason") and told(row["reason"])
+    return {"job": row["client_job"], **{name: row.get(name) for name in names}, "reason": reason}

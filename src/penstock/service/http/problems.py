@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 
 from penstock.base.system.files import FileError
 from penstock.base.types import Row, RowView
@@ -38,8 +39,41 @@ _TITLES = {
 }
 
 
+_ROUTES = r"(?!v1\b|openapi\.json|metrics\b)"
+_OF_SERVER = re.compile(
+    rf"""(?P<quote>['"`])/{_ROUTES}[^'"`]*(?P=quote)"""  # a path in quotes
+    r"""|\b[a-z][a-z0-9+.-]*://[^\s'"]+"""  # an address of a database, a store
+    rf"""|(?<![\w.…/])/{_ROUTES}[^\s'"`,;:()\[\]{{}}<>]+(?: [^\s'"`,;:()/]+/[^\s'"`,;:()]*)*"""  # a path, with spaces
+    r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\[[0-9a-fA-F:]*:[0-9a-fA-F:]*\](?::\d+)?"  # an IP address
+    r"|\b(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+):\d{2,5}\b"  # a host and its port
+    r"|(?<=\bpid[ =])\d+|(?<=\bpid )\d+|(?<=\bprocess )\d+|\b0x[0-9a-f]{6,}\b",  # of a process
+    re.IGNORECASE,
+)
+_HIDDEN: dict[str, re.Pattern[str]] = {}
+
+
+def hide(*words: str) -> None:
+    """Let no tenant read these words of the server: its folder, its name."""
+    for word in filter(None, words):
+        _HIDDEN[word] = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
+
+
+def told(text: str) -> str:
+    """A text as a tenant reads it: without paths, addresses, names and process numbers of the server.
+
+    >>> told("cannot read /srv/p/tenants/a/blobs/12: it does not exist; GET /v1/keys lists keys")
+    'cannot read …: it does not exist; GET /v1/keys lists keys'
+    """
+    for word in sorted(_HIDDEN, key=len, reverse=True):
+        text = _HIDDEN[word].sub("/…" if word.startswith("/") else "…", text)
+    return _OF_SERVER.sub("…", text)
+
+
 class Problem(PenstockError):
-    """A refusal. `more`: further members of the answer. `retry_after_s`: when to come again."""
+    """A refusal. `more`: further members of the answer. `retry_after_s`: when to come again.
+
+    Its text is the operator's; `body` is what a tenant reads.
+    """
 
     def __init__(
         self,
@@ -71,7 +105,8 @@ class Problem(PenstockError):
             "rule": self.rule,
             "remedy": self.remedy,
         }
-        return {**self.more, **{name: value for name, value in fields.items() if value != ""}}
+        texts = {name: told(value) if isinstance(value, str) else value for name, value in fields.items()}
+        return {**self.more, **{name: value for name, value in texts.items() if value != ""}}
 
     def headers(self) -> dict[str, str]:
         """The headers that the status asks for."""

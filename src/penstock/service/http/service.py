@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from penstock.base.system.host import available_cores
 from penstock.base.types import Row
@@ -14,6 +16,7 @@ from penstock.service.http.jobs import Jobs
 from penstock.service.http.keys import Keys
 from penstock.service.http.logs import Log
 from penstock.service.http.metrics import Metrics
+from penstock.service.http.problems import hide
 from penstock.service.http.programs import Programs
 from penstock.service.http.state import ServiceState
 from penstock.service.http.tokens import ADMIN, SCOPES, Caller, NewToken, new_token
@@ -65,6 +68,7 @@ class ServiceFront:
     def __init__(self, config: Config, log: Log, make_pool: Callable[[Config, Jobs], WorkerPool] = pool_of) -> None:
         self.config, self.log, self.metrics = config, log, Metrics()
         config.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        hide(str(config.folder), socket.gethostname())
         self.state = ServiceState(config.database)
         self.files = Files(config.folder)
         # Workers confine themselves to it when they start.
@@ -73,6 +77,7 @@ class ServiceFront:
         self.uploads = UnfinishedUploads(config, self.state, self.files, self.keys, self.metrics)
         self.programs = Programs(config, self.state, self.files)
         self.jobs = Jobs(config, self.state, self.files, self.keys, self.programs, self.metrics, make_pool)
+        self.jobs.on_reason = partial(log.write, "job failed")
         self._ended = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_often, name="sweeper", daemon=True)
         self.drain_asked: Callable[[], object] = lambda: None
