@@ -25,6 +25,8 @@ GRACE = 1.5
 """A process is killed after this many times `MOST_SECONDS`."""
 AT_MOST = {"seconds": float("inf")}
 """How long the benches of the service go on; they report what they did until then."""
+ASKED: dict[str, list[str]] = {"only": []}
+"""Parts of a bench that were named; none: all."""
 TEXT_BYTES = 1 << 20
 """Of what a process printed, as much is read."""
 
