@@ -17,20 +17,26 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import Queue, get_context
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from faults.frame import AT_MOST, Result
-from faults.service_site import PROGRAM, Asking, Whole
+from faults.service_site import PROGRAM, Asking, Whole, resident_bytes
 from faults.service_words import Drawn, Known, draw
 from penstock.base.system.web import ServiceError
 
 ANSWER_S = 20.0
-WARM = 2000
-"""Requests before the memory at the start is read: modules and threads are there then."""
 MORE_BYTES = 64 << 20
-"""The server may hold so much more than then."""
+"""The server may hold so much more than before the first request."""
+PROCESSES = 2
+"""That draw requests and read answers: one does not keep a server busy."""
+PART = 200
+"""Requests of a thread between two of its reports."""
+MOST_FAULTS = 50
+"""With more of them there is no need to go on."""
 ALLOWED = {("507", "urn:penstock:quota")}
 LATE_S = 15.0
 """A body that comes at one byte a second is refused within this."""
@@ -142,8 +148,87 @@ def wrong(drawn: Drawn, status: int, headers: dict[str, str], body: bytes, hidde
     return ""
 
 
+class Asker:
+    """Connections that ask the requests of some seeds, one thread each, in a process of their own.
+
+    Args:   tell: gets what each thread heard since it told last (kinds, statuses, the slowest, faults).
+    """
+
+    def __init__(
+        self, ports: tuple[int, int], known: Known, hidden: tuple[bytes, ...], tell: Callable[[Heard], object]
+    ):
+        self._ports, self._known, self._hidden, self._tell = ports, known, hidden, tell
+
+    def run(self, seeds: range, connections: int, ends_s: float) -> None:
+        """Ask all of them, until `ends_s` of the monotonic clock."""
+        numbers: SimpleQueue[range] = SimpleQueue()
+        for at in range(seeds.start, seeds.stop, PART):
+            numbers.put(range(at, min(at + PART, seeds.stop)))
+        threads = [threading.Thread(target=self._ask, args=(numbers, ends_s), daemon=True) for _ in range(connections)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+
+    def _ask(self, numbers: SimpleQueue[range], ends_s: float) -> None:
+        wires = [Wire(port) for port in self._ports]
+        while time.monotonic() < ends_s:
+            try:
+                part = numbers.get_nowait()
+            except Empty:
+                break
+            heard = Heard()
+            for seed in part:
+                drawn = draw(self._known, seed)
+                begun, said = time.monotonic(), ""
+                try:
+                    answers = wires[drawn.admin].asked(drawn)
+                except TimeoutError:
+                    answers, said = [], f"no answer within {ANSWER_S:g} s"
+                except OSError as error:
+                    wires[drawn.admin].close()
+                    answers, said = [], "" if drawn.large or not drawn.answers else f"no answer: {error!r}"
+                self._note(heard, seed, drawn, answers, said, time.monotonic() - begun)
+            self._tell(heard)
+        for wire in wires:
+            wire.close()
+
+    def _note(self, heard: Heard, seed: int, drawn: Drawn, answers: list[Any], said: str, took_s: float) -> None:
+        for status, headers, body in answers:
+            said = said or wrong(drawn, status, headers, body, self._hidden)
+            if status == 201 and b'"upload"' in body:
+                with suppress(ValueError):
+                    self._known.uploads.append(json.loads(body)["upload"])
+                del self._known.uploads[:-8]
+        heard.kinds[drawn.kind] += 1
+        heard.statuses.update(status for status, _, _ in answers)
+        heard.slowest_s = max(heard.slowest_s, took_s)
+        if said:
+            notes = repr(drawn.content[:300])
+            heard.faults.append(Result("service_requests", drawn.kind, seed, "asked", (said,), took_s, notes=notes))
+
+
+@dataclass
+class Heard:
+    """What some requests were answered with."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[int] = field(default_factory=Counter)
+    slowest_s: float = 0.0
+    faults: list[Result] = field(default_factory=list)
+
+
+def _asking(
+    ports: tuple[int, int], known: Known, hidden: tuple[bytes, ...], seeds: range, connections: int, ends_s: float,
+    told: Queue[Heard | None],
+) -> None:  # fmt: skip
+    """A process that asks. It says `None` last."""
+    Asker(ports, known, hidden, told.put).run(seeds, connections, ends_s)
+    told.put(None)
+
+
 class Attack:
-    """Connections that ask, one thread each; a thread of honest jobs; and what went wrong."""
+    """Processes that ask; a thread of honest jobs; and what went wrong."""
 
     def __init__(self, site: Whole, known: Known) -> None:
         self.site, self.known = site, known
@@ -153,56 +238,41 @@ class Attack:
         self.slowest_s, self.honest, self.slow_honest_s = 0.0, 0, 0.0
         self._ends = time.monotonic() + AT_MOST["seconds"]
         self._ended = threading.Event()
-        self._lock = threading.Lock()
         self.hidden = (str(site.served.folder).encode(), b"Traceback", *(each.encode() for each in known.others[:0]))
 
     def run(self, seeds: range, connections: int) -> None:
-        """Ask the requests of all seeds."""
-        numbers: SimpleQueue[range] = SimpleQueue()
-        for at in range(seeds.start, seeds.stop, 200):
-            numbers.put(range(at, min(at + 200, seeds.stop)))
-        threads = [threading.Thread(target=self._ask, args=(numbers,), daemon=True) for _ in range(connections)]
-        for each in threads:
+        """Ask the requests of all seeds, from `PROCESSES` processes with so many connections together."""
+        context = get_context("spawn")
+        told: Queue[Heard | None] = context.Queue()
+        share, ports = -(-len(seeds) // PROCESSES), self.site.served.ports
+        asking = [
+            context.Process(
+                target=_asking,
+                args=(ports, self.known, self.hidden, part, max(1, connections // PROCESSES), self._ends, told),
+                daemon=True,
+            )
+            for part in (seeds[at : at + share] for at in range(0, len(seeds), share))
+        ]
+        for each in asking:
             each.start()
-        for each in threads:
+        left = len(asking)
+        while left and len(self.faults) < MOST_FAULTS:
+            heard = told.get(timeout=PART * ANSWER_S)
+            if heard is None:
+                left -= 1
+            else:
+                self._hear(heard)
+        for each in asking:
+            each.kill()
             each.join()
 
-    def _ask(self, numbers: SimpleQueue[range]) -> None:
-        wires = [Wire(port) for port in self.site.served.ports]
-        while len(self.faults) < 50 and not self._ended.is_set() and time.monotonic() < self._ends:
-            try:
-                part = numbers.get_nowait()
-            except Empty:
-                break
-            for seed in part:
-                drawn = draw(self.known, seed)
-                begun, said = time.monotonic(), ""
-                try:
-                    answers = wires[drawn.admin].asked(drawn)
-                except TimeoutError:
-                    answers, said = [], f"no answer within {ANSWER_S:g} s"
-                except OSError as error:
-                    wires[drawn.admin].close()
-                    answers, said = [], "" if drawn.large or not drawn.answers else f"no answer: {error!r}"
-                self._note(seed, drawn, answers, said, time.monotonic() - begun)
-        for wire in wires:
-            wire.close()
-
-    def _note(self, seed: int, drawn: Drawn, answers: list[Any], said: str, took_s: float) -> None:
-        for status, headers, body in answers:
-            said = said or wrong(drawn, status, headers, body, self.hidden)
-            if status == 201 and b'"upload"' in body:
-                with suppress(ValueError):
-                    self.known.uploads.append(json.loads(body)["upload"])
-                del self.known.uploads[:-8]
-        with self._lock:
-            self.kinds[drawn.kind] += 1
-            self.statuses.update(status for status, _, _ in answers)
-            self.slowest_s = max(self.slowest_s, took_s)
-            if said:
-                notes = repr(drawn.content[:300])
-                self.faults.append(Result("service_requests", drawn.kind, seed, "asked", (said,), took_s, notes=notes))
-                print(self.faults[-1], flush=True)
+    def _hear(self, heard: Heard) -> None:
+        self.kinds += heard.kinds
+        self.statuses += heard.statuses
+        self.slowest_s = max(self.slowest_s, heard.slowest_s)
+        self.faults += heard.faults
+        for each in heard.faults:
+            print(each, flush=True)
 
     # Beside it.
     def honest_jobs(self) -> None:
@@ -257,15 +327,12 @@ class Memory(threading.Thread):
     def __init__(self, pid: int, asked: Callable[[], int]) -> None:
         super().__init__(name="memory", daemon=True)
         self._pid, self._asked, self._stopped = pid, asked, threading.Event()
-        self.peak_bytes = self.now_bytes()
+        self.peak_bytes = resident_bytes(pid)
         self.course: list[tuple[int, int]] = []
         """Requests and MiB, at each doubling of the requests."""
 
     def now_bytes(self) -> int:
-        with suppress(OSError, StopIteration):
-            lines = Path(f"/proc/{self._pid}/status").read_text().splitlines()
-            return int(next(line.split()[1] for line in lines if line.startswith("VmRSS"))) << 10
-        return 0
+        return resident_bytes(self._pid)
 
     def run(self) -> None:
         while not self._stopped.wait(0.2):
@@ -311,17 +378,14 @@ def known_of(site: Whole) -> Known:
 def attacked(site: Whole, seeds: range, connections: int) -> tuple[list[Result], str]:
     """Ask the requests of these seeds; faults and one result a kind, and what was measured in a sentence."""
     attack = Attack(site, known_of(site))
+    assert site.served.process is not None
+    memory = Memory(site.served.process.pid, attack.kinds.total)
+    begun, before = time.monotonic(), memory.now_bytes()
     beside = [threading.Thread(target=each, daemon=True) for each in (attack.honest_jobs, attack.slow_bodies)]
     for each in beside:
         each.start()
-    assert site.served.process is not None
-    memory = Memory(site.served.process.pid, attack.kinds.total)
-    warm = min(WARM, len(seeds) // 2)
-    begun = time.monotonic()
-    attack.run(seeds[:warm], connections)
-    before = memory.now_bytes()
     memory.start()
-    attack.run(seeds[warm:], connections)
+    attack.run(seeds, connections)
     took = time.monotonic() - begun
     attack.end()
     for each in beside:

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -46,6 +47,14 @@ unfinished_jobs = 10000
 class Asking(Caller):
     """A caller that waits for a service that is away."""
 
+    tls: ssl.SSLContext | None = None
+    """Of a service with a certificate."""
+
+    def connection(self) -> http.client.HTTPConnection:
+        if self.tls is None:
+            return super().connection()
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=self.tls)
+
     def surely(self, method: str, path: str, body: Any = None, *, seconds: float = WAIT_S) -> Answer:
         """The answer to a request that is sent again while the service is away or refuses for now."""
         ends = time.monotonic() + seconds
@@ -71,13 +80,11 @@ def free_port() -> int:
 class Served:
     """The server. It keeps its ports over all its lives."""
 
-    def __init__(self, folder: Path, postgres: Postgres | None, *, settings: str = "") -> None:
+    def __init__(self, folder: Path, postgres: Postgres | None, *, settings: str = LIMITS) -> None:
         self.folder, self.postgres = folder, postgres
         self.ports = free_port(), free_port()
         self.config, self.log = folder / "serve.toml", folder / "serve.log"
-        database = f'database = "{postgres.url}"\n' if postgres else ""
-        listens = f'listen = "127.0.0.1:{self.ports[0]}"\nadmin = "127.0.0.1:{self.ports[1]}"\n'
-        self.config.write_text(f'folder = "state"\n{listens}{database}{LIMITS}{settings}')
+        self.configure(settings)
         self.operator = Asking(self.ports[1], None)
         self.process: subprocess.Popen[bytes] | None = None
         self.starts: list[tuple[float, float]] = []
@@ -91,6 +98,12 @@ class Served:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.ports[0]}"
+
+    def configure(self, settings: str) -> None:
+        """Write the configuration of the next start."""
+        database = f'database = "{self.postgres.url}"\n' if self.postgres else ""
+        listens = f'listen = "127.0.0.1:{self.ports[0]}"\nadmin = "127.0.0.1:{self.ports[1]}"\n'
+        self.config.write_text(f'folder = "state"\n{listens}{database}{settings}')
 
     def start(self) -> float:
         """Start it; seconds until it is ready."""
@@ -107,7 +120,8 @@ class Served:
 
     def ready(self) -> None:
         """Wait until it takes jobs. Raises: RuntimeError: it ended, or does not within `START_S`."""
-        asking, ends = Caller(self.ports[0], None), time.monotonic() + START_S
+        asking, ends = Asking(self.ports[0], None), time.monotonic() + START_S
+        asking.tls = self.operator.tls
         while True:
             with suppress(OSError, http.client.HTTPException):
                 if asking("GET", "/v1/ready").status == 200:
@@ -140,6 +154,11 @@ class Served:
                 self.kill()
         return int(self.process.returncode)
 
+    def memory(self) -> tuple[int, int]:
+        """Resident bytes of the front, and of all processes that it started."""
+        assert self.process is not None
+        return resident_bytes(self.process.pid), sum(map(resident_bytes, children(self.process.pid)))
+
     def worker(self) -> int | None:
         """The process of a worker, where there is one."""
         found = self.operator.surely("GET", "/v1/work").json["workers"]
@@ -155,7 +174,7 @@ class Served:
 class Tenant:
     """One tenant with its client's folder."""
 
-    def __init__(self, served: Served, name: str) -> None:
+    def __init__(self, served: Served, name: str, programs: Mapping[str, Path] | None = None) -> None:
         self.served, self.name = served, name
         self.folder = served.folder / name
         self.ask = Asking(served.ports[0], served.token(name))
@@ -163,8 +182,9 @@ class Tenant:
         if not path.exists():
             write_package(package(PARAMS, rotations=ROTATIONS), path)
         with self.service() as service:
-            service.deploy(path, PROGRAM)
-            service.make_keys(PROGRAM)
+            for program, file in ({PROGRAM: path} if programs is None else programs).items():
+                service.deploy(file, program)
+                service.make_keys(program)
 
     def service(self) -> Service:
         assert self.ask.token is not None
@@ -257,6 +277,23 @@ class Whole:
             assert answer.status == 200, f"output {name} of {job}: {answer}"
             found.update(answer.body)
         return found.hexdigest()
+
+
+def resident_bytes(pid: int) -> int:
+    """Of a process; 0: it is gone."""
+    with suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return int(next(line.split()[1] for line in lines if line.startswith("VmRSS"))) << 10
+    return 0
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process started, and those that they started."""
+    found: list[int] = []
+    for each in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, each.read_text().split())
+    return found + [below for each in found for below in children(each)]
 
 
 def killed(pid: int) -> None:

@@ -69,7 +69,7 @@ class Caller:
         self.port, self.token = port, token
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = self.connection()
         try:
             sent = {name.replace("_", "-"): value for name, value in headers.items()}
             if self.token is not None:
@@ -81,6 +81,10 @@ class Caller:
             return Answer(found.status, found.headers, found.read())
         finally:
             connection.close()
+
+    def connection(self) -> http.client.HTTPConnection:
+        """A new one."""
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def begin(self, content: bytes, kind: str = "input", **more: Any) -> Answer:
         """Begin an upload."""
