@@ -36,6 +36,9 @@ SHORT, LONG, OVERLONG = 300, 20_000, 400_000
 """Rotations of hostile programs: under a second, about a minute, and more than is compiled in a deadline."""
 LIVE, OUTPUTS = 2000, 200
 """Ciphertexts of the wide program that are there at once; outputs of the one that fills the quota."""
+INPUTS = [f"i{number}" for number in range(600)]
+NAMES = 5000
+"""Inputs of a program whose every job has a request of 45 kB; outputs of one whose description has 15 MB."""
 STRANGERS = 400
 """Connections without a token."""
 SPARED = 10
@@ -70,9 +73,27 @@ def _outputs() -> Package:
     return builder.finish("outputs", PARAMS, ConstantsInMemory())
 
 
+def _inputs() -> Package:
+    builder = PackageBuilder(ConstantsInMemory())
+    values = [builder.encrypt(Input(name, LENGTH)) for name in INPUTS]
+    total = values[0]
+    for each in values[1:]:
+        total = builder.add(Verb.ADD, [total, each])
+    builder.output(total, Output("y", LENGTH))
+    return builder.finish("inputs", PARAMS, ConstantsInMemory())
+
+
+def _names() -> Package:
+    builder = PackageBuilder(ConstantsInMemory())
+    x = builder.encrypt(Input("x", LENGTH))
+    for at in range(NAMES):
+        builder.output(x, Output(f"{at}-{'n' * 3000}", LENGTH))
+    return builder.finish("names", PARAMS, ConstantsInMemory())
+
+
 PACKAGES: Mapping[str, Callable[[], Package]] = {
     "short": lambda: _chain(SHORT), "long": lambda: _chain(LONG), "overlong": lambda: _chain(OVERLONG),
-    "wide": _wide, "outputs": _outputs,
+    "wide": _wide, "outputs": _outputs, "inputs": _inputs, "names": _names,
 }  # fmt: skip
 
 
@@ -400,6 +421,29 @@ def forgotten(mallory: Mallory) -> None:
     mallory.again(action, threads=2)
 
 
+def heavy_lists(mallory: Mallory) -> None:
+    """Jobs with hundreds of inputs, and lists of them."""
+    inputs = dict.fromkeys(INPUTS, mallory.target.inputs["x"])
+
+    def action() -> None:
+        form = {"job": f"h{mallory.number()}", "program": "inputs", "inputs": inputs, "deadline_s": 0.01}
+        mallory.noted(mallory.ask("POST", "/v1/jobs", form))
+
+    threading.Thread(target=mallory.again, args=(action, 8), daemon=True).start()
+    mallory.flood(16, _head("GET", "/v1/jobs", f"Authorization: Bearer {mallory.target.token}"))
+
+
+def heavy_descriptions(mallory: Mallory) -> None:
+    """One package under many names, and questions for its description."""
+    blob = hashlib.sha256((mallory.target.folder.parent / "names.pkg").read_bytes()).hexdigest()
+
+    def action() -> None:
+        mallory.noted(mallory.ask("POST", "/v1/programs", {"name": f"n{mallory.number()}", "package": blob}))
+        mallory.noted(mallory.ask("GET", "/v1/programs"))
+
+    mallory.again(action, threads=4)
+
+
 STRANGE: tuple[Callable[[Mallory], None], ...] = (
     half_bodies, half_bodies_bearer, silent, slow_heads, handshakes, kept_alive, unread, wrong_tokens, ready,
 )  # fmt: skip
@@ -407,7 +451,7 @@ NEEDS: Mapping[Callable[[Mallory], None], tuple[str, ...]] = {
     backlog: ("long", "short"), priority: ("short",), deadlines: ("short",), long_jobs: ("long",),
     compiling: ("overlong",), wide: ("wide",), sets: (), examinations: (), half_uploads: (), results: ("outputs",),
     requests: ("short",), slow_requests: (), announced: (), resubmitted: ("short",),
-    large_uploads: (), forgotten: (),
+    large_uploads: (), forgotten: (), heavy_lists: ("inputs",), heavy_descriptions: ("names",),
 }  # fmt: skip
 """Attacks of a tenant, and the programs that they use."""
 ATTACKS = {each.__name__.replace("_", "-"): each for each in (*STRANGE, *NEEDS)}

@@ -284,13 +284,11 @@ class Yard:
         """A hostile tenant with what its attack needs."""
         made = dict(programs(self.folder.parent, NEEDS[ATTACKS[name]]))
         mallory = Tenant(self.served, f"mallory-{number}", made)
-        inputs = {}
         with mallory.service() as service:
             for program in made:
                 service.upload_keys(program)
-                files = service.prepare(program, {"x": np.ones(LENGTH)}, self.folder / f"mallory-{number}-inputs")
-                inputs = {each: mallory.ask.upload(path.read_bytes()).json["blob"] for each, path in files.items()}
-        inputs = inputs or {"x": mallory.ask.upload(bytes(1000)).json["blob"]}
+        content = KeyPair.load(mallory.folder, PARAMS).encrypt([1.0] * LENGTH) if made else bytes(1000)
+        inputs = {"x": mallory.ask.upload(content).json["blob"]}
         others = tuple(each for customer in self.customers for each in customer.has())
         return Target(self.served.ports[0], self.folder, str(mallory.ask.token), inputs, others)
 
