@@ -24,6 +24,7 @@ from sqlalchemy.exc import IntegrityError
 
 from penstock.base.types import Row, Rows, RowView
 from penstock.errors import PenstockError, UsageError
+from penstock.service.http.checks import JobChecks
 from penstock.service.http.config import Config
 from penstock.service.http.feed import Feed, Waiting
 from penstock.service.http.keys import Keys
@@ -76,6 +77,7 @@ class Jobs:
     ) -> None:
         self._config, self._state, self._files = config, state, files
         self._keys, self._programs, self._metrics = keys, programs, metrics
+        self._checks = JobChecks(state, keys, programs)
         self._later: list[Callable[[], object]] = []
         self._handed: set[str] = set()
         """Jobs that the workers have, or will be given. Open jobs besides them wait for `submit_stray`."""
@@ -245,7 +247,9 @@ class Jobs:
         if there is not None:
             self._state.settle()  # the first request may be waiting for the disk still
             return False, there
-        program, pair = self._checked(caller.tenant, request)
+        if self.draining:
+            raise Problem(503, "the server is draining", remedy="come again later", kind="draining", retry_after_s=10)
+        program, pair = self._checks.checked(caller.tenant, request)
         most = self._config.limits.unfinished_jobs
         row = {
             "job": secrets.token_hex(16),
@@ -298,37 +302,6 @@ class Jobs:
         inputs = self._disk.submit(self._files.settle, list(spec.inputs.values()))
         self._state.settle()
         inputs.result()
-
-    def _checked(self, tenant: str, request: Row) -> tuple[Row, str | None]:
-        """The program of a request, and the tenant's key pair. Raises: Problem: the request cannot be a job now."""
-        if self.draining:
-            raise Problem(503, "the server is draining", remedy="come again later", kind="draining", retry_after_s=10)
-        program = self._programs.row(tenant, request["program"])
-        if request.get("package", program["package"]) != program["package"]:
-            raise Problem(
-                409, f"'{request['program']}' is another package than the job is for", kind="other-package",
-                remedy="name the package that is deployed, or deploy the one that is named",
-            )  # fmt: skip
-        inputs, wanted = request["inputs"], {declared["name"] for declared in program["description"]["inputs"]}
-        if set(inputs) != wanted:
-            raise Problem(
-                422, f"the inputs are {sorted(inputs)}, and the program takes {sorted(wanted)}",
-                remedy="name each input once, with the SHA-256 of its upload", kind="inputs",
-            )  # fmt: skip
-        for name, sha256 in inputs.items():
-            blob = self._state.blob(tenant, sha256)
-            if blob is None or blob["kind"] not in ("input", "ciphertext"):
-                raise Problem(
-                    422, f"input '{name}': this tenant has no ciphertext {sha256}", kind="inputs",
-                    remedy='send it with POST /v1/uploads and "kind": "input"; inputs expire', more={"input": name},
-                )  # fmt: skip
-        needs = self._keys.needs(tenant, program["description"])
-        if needs["lacking"]:
-            raise Problem(
-                424, f"{len(needs['lacking'])} of {len(needs['needed'])} keys are lacking", kind="keys-lacking",
-                remedy='make them and send them with "kind": "key", then submit the job again', more=needs,
-            )  # fmt: skip
-        return program, needs["pair"]
 
     def _take_back(self, row: Row) -> None:
         """Remove a job that the pool did not take. Where the database refuses that, it is accepted after all."""

@@ -1,0 +1,45 @@
+"""What a request must hold to become a job."""
+
+from __future__ import annotations
+
+from penstock.base.types import Row
+from penstock.service.http.keys import Keys
+from penstock.service.http.problems import Problem
+from penstock.service.http.programs import Programs
+from penstock.service.http.state import ServiceState
+
+
+class JobChecks:
+    """The rules of submission: the program, its inputs, and its keys are there."""
+
+    def __init__(self, state: ServiceState, keys: Keys, programs: Programs) -> None:
+        self._state, self._keys, self._programs = state, keys, programs
+
+    def checked(self, tenant: str, request: Row) -> tuple[Row, str | None]:
+        """The program of a request, and the tenant's key pair. Raises: Problem: the request cannot be a job now."""
+        program = self._programs.row(tenant, request["program"])
+        if request.get("package", program["package"]) != program["package"]:
+            raise Problem(
+                409, f"'{request['program']}' is another package than the job is for", kind="other-package",
+                remedy="name the package that is deployed, or deploy the one that is named",
+            )  # fmt: skip
+        inputs, wanted = request["inputs"], {declared["name"] for declared in program["description"]["inputs"]}
+        if set(inputs) != wanted:
+            raise Problem(
+                422, f"the inputs are {sorted(inputs)}, and the program takes {sorted(wanted)}",
+                remedy="name each input once, with the SHA-256 of its upload", kind="inputs",
+            )  # fmt: skip
+        for name, sha256 in inputs.items():
+            blob = self._state.blob(tenant, sha256)
+            if blob is None or blob["kind"] not in ("input", "ciphertext"):
+                raise Problem(
+                    422, f"input '{name}': this tenant has no ciphertext {sha256}", kind="inputs",
+                    remedy='send it with POST /v1/uploads and "kind": "input"; inputs expire', more={"input": name},
+                )  # fmt: skip
+        needs = self._keys.needs(tenant, program["description"])
+        if needs["lacking"]:
+            raise Problem(
+                424, f"{len(needs['lacking'])} of {len(needs['needed'])} keys are lacking", kind="keys-lacking",
+                remedy='make them and send them with "kind": "key", then submit the job again', more=needs,
+            )  # fmt: skip
+        return program, needs["pair"]
