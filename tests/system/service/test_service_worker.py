@@ -42,7 +42,9 @@ SHORT, OTHER, LONG = "turns-2-3", "turns-3-5", "turns-120-3"
 def opened(site: Site, **options: Any) -> Iterator[tuple[WorkerPool, Told]]:
     told = Told()
     fields = {
-        name: options.pop(name) for name in ("abreast", "budget_bytes", "floor_bytes", "policy") if name in options
+        name: options.pop(name)
+        for name in ("abreast", "budget_bytes", "floor_bytes", "policy", "kept_bytes")
+        if name in options
     }
     settings = WorkerSettings(
         **{"store": site.store.folder, "budget_bytes": BUDGET, **fields},
@@ -298,10 +300,11 @@ def test_a_deadline_that_is_over_fails_a_waiting_job(site: Site) -> None:
 def test_a_job_that_computes_beyond_its_deadline_expires_and_its_worker_goes_on(site: Site) -> None:
     with opened(site) as (pool, told):
         before = pid(pool)
-        late, _ = site.job("alice", LONG, deadline_s=1000.0)
+        program = site.deploy(package(site.params, 1500, 3))
+        site.join("alice", program)
+        late, _ = site.job("alice", program, deadline_s=1000.0)
         pool.submit(late)
-        until(lambda: told.started == [late.job])
-        time.sleep(0.1)
+        until(lambda: any(each["computing_s"] for each in pool.snapshot()["running"]))
         begun = time.monotonic()
         late = pool._queue.get(late.job)
         late.spec = replace(late.spec, deadline_s=0.05)

@@ -177,9 +177,10 @@ def no_vectors() -> Values:
     raise AssertionError("the symbolic reading reads no vectors")
 
 
-def trace_package(package: Package) -> Trace:
-    """The trace of a package at its parameters, without cryptography."""
+def trace_package(package: Package, on_add: Callable[[int], None] | None = None) -> Trace:
+    """The trace of a package at its parameters, without cryptography. `on_add`: hears of each row."""
     ev = SymbolicEvaluator(package.params)
+    ev.builder.on_add = on_add
     run_package(ev, package, blank_inputs(package.inputs))
     return trace_of(ev, package.name)
 

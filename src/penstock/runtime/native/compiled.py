@@ -6,9 +6,10 @@ a run that computes has the same circuits, plans of refreshes and rotations.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, insort
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -104,7 +105,7 @@ class Compiled:
     """(slots,) each: zeros, which the run replaces in place."""
     row_tasks: list[int] = field(default_factory=list)
     """The task of each row of the trace; of an input's or output's, any."""
-    key_tasks: list[int] = field(default_factory=list)
+    key_tasks: MutableSequence[int] = field(default_factory=list)
     """The task of each key switch."""
     input_rows: list[int] = field(default_factory=list)
     """The row of each input's encryption."""
@@ -186,6 +187,22 @@ class Compiled:
                 waiting -= sum(self.value_rows[made - 1])
             arena.give(scratch)
         return most_live, arena.most_bytes, most_all
+
+    def slimmed(self) -> Compiled:
+        """What a run takes of it, without what chooses lanes and budgets. Its results are not replaced in place."""
+        uses = {use: use for use in self.key_uses}
+        blank = np.zeros(0, dtype=np.complex128)
+        return Compiled(
+            self.params,
+            tasks=self.tasks,
+            keys=self.keys,
+            key_uses=[uses[use] for use in self.key_uses],
+            vectors=self.vectors,
+            outputs=[blank] * len(self.outputs),
+            # Numbers on their own would hold memory far and wide.
+            key_tasks=array("q", self.key_tasks),
+            encoded=self.encoded,
+        )
 
     @property
     def table_bytes(self) -> int:

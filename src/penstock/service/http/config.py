@@ -85,15 +85,23 @@ class Retention(ServeTable):
 class WorkSpec(ServeTable):
     """The processes that compute."""
 
-    abreast: int = Field(default=1, ge=1)
-    """Jobs at the same time."""
+    abreast: int = Field(default=4, ge=1)
+    """Jobs at the same time. One tenant has half of the places, and never the last one."""
     threads: int = Field(default=0, ge=0)
-    """Of each job; 0: the cores, shared by the jobs abreast."""
+    """Of each job; 0: the cores, shared by the jobs that one tenant may have at the same time."""
     key_bytes: Size = parse_bytes("2 GB")
     key_floor_bytes: Size = Field(default=parse_bytes("0 B"), alias="key_floor")
     """Of each tenant, that keys of others do not displace."""
     memory_bytes: Size = Field(default=parse_bytes("8 GB"), alias="memory")
-    """Of the values of all jobs that run at the same time."""
+    """Of the values of all jobs that run at the same time; one tenant has three quarters."""
+    kept_bytes: Size = Field(default=parse_bytes("1 GB"), alias="kept")
+    """Of compiled programs and evaluators that wait for their next job."""
+    compile_s: Seconds = Field(default=parse_seconds("120 s"), alias="compile_seconds")
+    """The longest time in which a worker compiles a package."""
+    most_over: float = Field(default=20.0, ge=1)
+    """Times its predicted seconds that a job may compute."""
+    least_s: Seconds = Field(default=parse_seconds("30 s"), alias="least_seconds")
+    """That each job may compute, whatever its prediction."""
     jobs: int = Field(default=10_000, ge=1)
     backlog_s: Seconds = Field(default=parse_seconds("10 min"), alias="backlog")
     isolation: str = Field(default="shared", pattern="^(shared|process)$")

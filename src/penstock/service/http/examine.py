@@ -12,16 +12,12 @@ from pathlib import Path
 
 from penstock.base.system.workers import no_core_files
 from penstock.base.types import Row
-from penstock.base.units import WORD_BYTES
 from penstock.errors import PenstockError
 from penstock.lab.prediction.prediction import predict
 from penstock.program.evaluator.tally import tally_of
 from penstock.program.package.file import check_package, complex_outputs
 from penstock.scheme.machines import load_machine
-from penstock.service.work.programs import plan_program
-
-PROCESS_BYTES = 150_000_000
-"""A worker before it has a program."""
+from penstock.service.work.programs import job_bytes, plan_program
 
 
 def describe(path: Path, key_bytes: int, machine: str = "") -> Row:
@@ -38,7 +34,6 @@ def describe(path: Path, key_bytes: int, machine: str = "") -> Row:
     package, params, tally = planned.package, planned.params, tally_of(planned.trace)
     are_complex = complex_outputs(package)
     keys = [{"key": key, "limbs": limbs, "bytes": planned.needs[key]} for key, limbs in planned.keys.items()]
-    tables = 4 * params.ring_dim * WORD_BYTES * (params.num_q + params.num_p)
     return {
         "program": package.name,
         "description": package.description,
@@ -61,7 +56,7 @@ def describe(path: Path, key_bytes: int, machine: str = "") -> Row:
         "predicted": {
             "seconds": predict(tally, load_machine(machine)).known_s if machine else planned.compute_s,
             "basis": f"machine {machine}" if machine else "one nominal core, keys in memory",
-            "memory_bytes": PROCESS_BYTES + tables + tally.live_bytes * 9 // 8,
+            "memory_bytes": job_bytes(planned, tally.live_bytes),
             "key_bytes": planned.key_bytes,
             "key_bytes_read": tally.key_bytes_touched(),
             "operations": tally.num_operations,

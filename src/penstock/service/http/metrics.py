@@ -92,6 +92,8 @@ def work_gauges(snapshot: RowView) -> Gauges:
         "penstock_workers": "workers",
         "penstock_backlog_seconds": "backlog_s",
         "penstock_worker_deaths_total": "worker_deaths",
+        "penstock_workers_killed_total": "workers_killed",
+        "penstock_worker_stated_memory_bytes": "stated_memory_bytes",
         "penstock_key_evictions_total": "evictions",
         "penstock_key_evicted_bytes_total": "evicted_bytes",
         "penstock_key_budget_bytes": "budget_bytes",
@@ -100,6 +102,11 @@ def work_gauges(snapshot: RowView) -> Gauges:
     }
     values = {name: snapshot[member] for name, member in plain.items() if member in snapshot}
     gauges: Gauges = {name: {(): float(len(v) if isinstance(v, list) else v)} for name, v in values.items()}
+    if workers := snapshot.get("workers"):
+        gauges["penstock_worker_memory_bytes"] = {(): float(max(each["memory_bytes"] for each in workers))}
+    if isinstance(running := snapshot.get("running"), list):
+        ratios = [(each["computing_s"] or 0.0) / max(each["predicted_s"], 1e-3) for each in running]
+        gauges["penstock_running_over_predicted"] = {(): max(ratios, default=0.0)}
     if "requested_bytes" in snapshot:
         cached = snapshot["requested_bytes"] - snapshot["miss_bytes"]
         sources = {"cache": cached, "disk": snapshot["read_bytes"], "seed": snapshot["expanded_bytes"]}

@@ -22,6 +22,7 @@ from penstock.service.http.state import ServiceState
 from penstock.service.http.tokens import ADMIN, SCOPES, Caller, NewToken, new_token
 from penstock.service.http.uploads import Files, UnfinishedUploads
 from penstock.service.work.admission import Limits
+from penstock.service.work.bounds import JobBounds, places_of_one
 from penstock.service.work.messages import WorkerSettings
 from penstock.service.work.order import Order
 from penstock.service.work.pool import Isolation, WorkerPool
@@ -43,15 +44,17 @@ def pool_of(config: Config, jobs: Jobs) -> WorkerPool:
             budget_bytes=work.key_bytes,
             floor_bytes=work.key_floor_bytes,
             abreast=work.abreast,
-            threads=work.threads or max(1, available_cores() // work.abreast),
+            threads=work.threads or max(1, available_cores() // places_of_one(work.abreast)),
             policy="lru" if work.eviction == "lru" else "future",
             readable=(tenants,),
             writable=(tenants,),
+            kept_bytes=work.kept_bytes,
         ),
         on_started=jobs.on_started,
         on_done=jobs.on_done,
         on_failed=jobs.on_failed,
         limits=Limits(jobs=work.jobs, backlog_s=work.backlog_s, memory_bytes=work.memory_bytes),
+        bounds=JobBounds(compile_s=work.compile_s, most_over=work.most_over, least_s=work.least_s),
         isolation=Isolation(work.isolation),
         max_workers=work.workers,
         order=Order.FCFS if work.order == "arrival" else Order.WEIGHED,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.errors import UsageError
+from penstock.service.work.bounds import memory_of_one
 from penstock.service.work.messages import AdmissionRefused
 
 
@@ -24,10 +25,10 @@ class Limits:
         Args:   jobs: waiting and running. backlog_s: their predicted seconds.
         Raises: AdmissionRefused: come back when there is room again. UsageError: it never fits.
         """
-        if self.memory_bytes is not None and memory_bytes > self.memory_bytes:
+        if self.memory_bytes is not None and memory_bytes > memory_of_one(self.memory_bytes):
             raise UsageError(
-                f"the job needs {memory_bytes} bytes of memory, and jobs have {self.memory_bytes}: take a smaller "
-                "program"
+                f"the job needs {memory_bytes} bytes of memory, and one tenant's jobs have "
+                f"{memory_of_one(self.memory_bytes)}: take a smaller program"
             )
         if is_draining:
             raise AdmissionRefused(max(30.0, backlog_s), "the service is about to stop and takes no more jobs")

@@ -7,13 +7,16 @@ that come next are planned behind them, anew at each arrival. Jobs side by side 
 from __future__ import annotations
 
 import json
+import math
+import os
+import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 
 from penstock import _engine
 from penstock.base.system.files import FileError, os_errors, write_atomic
@@ -22,24 +25,29 @@ from penstock.errors import BudgetTooSmall, KeyMissing, KeyRefused, PenstockErro
 from penstock.runtime.keystore import KeyCache, KeyName, KeyPlan, KeyStore, KeyUse
 from penstock.runtime.keystore.stated import check_tag, stated_pair
 from penstock.runtime.native.compute import Computed, WholeOptions, compute_compiled
-from penstock.runtime.native.engine import make_context
 from penstock.runtime.native.keys import SessionKeys
-from penstock.scheme.params.ckks import CkksParameters
+from penstock.service.work.kept import Evaluator, KeptWork
 from penstock.service.work.messages import COUNTERS, Channel, JobFigures, JobSpec, WorkerSettings, content_of
-from penstock.service.work.programs import WorkerProgram, compile_planned, names_of, parameter_name, plan_program
+from penstock.service.work.programs import VECTOR_BYTES, WorkerProgram, compile_planned, names_of, plan_program
 from penstock.service.work.record import SHORTEST_WAIT_S, JobTimes, merged
 
 _MORE_INPUT = 65536
 """Bytes that an input may have above its words."""
-_KEPT_CIPHERTEXTS = 16
-"""Memory of dropped results that one job leaves to the next, in fresh ciphertexts."""
-_PROGRAMS_KEPT = 64
 _NAMES_KEPT = 1024
 _COMING_USES = 4096
 """Key uses of coming jobs that are planned at most."""
 
 _TELL_S = 0.5
 """Between two words on memory and progress while jobs run."""
+
+_SHORT_S = 1.0
+"""A job that is predicted to take longer yields to shorter ones."""
+_YIELDS = 3
+"""More niceness for each ten times as long, up to three times that."""
+_SWITCH_S = 1e-3
+"""One thread holds the interpreter so long at most while others want it."""
+_PASS_S = 1e-3
+"""That compiling leaves the interpreter to others' jobs, about as long as it then holds it."""
 
 FileState = tuple[str, int, int]
 
@@ -62,20 +70,19 @@ class Computer:
             prefetch_uses=64 if settings.policy == "future" else 0,
             floor_bytes=settings.floor_bytes,
         )
-        self._programs: OrderedDict[tuple[FileState, int], WorkerProgram] = OrderedDict()
+        self._kept = KeptWork(settings)
         self._names: OrderedDict[tuple[str, str | None, tuple[FileState, int]], dict[str, KeyName]] = OrderedDict()
         """Tenant, pair and program -> the names of keys that were all there."""
-        self._compiling = threading.Lock()
         self._lock = threading.Lock()
         self._running: dict[str, tuple[JobSpec, threading.Event]] = {}
         self._plans: dict[str, KeyPlan] = {}
         self._forgotten: set[str] = set()
         self._coming: KeyPlan | None = None
-        self._jobs: SimpleQueue[JobSpec] = SimpleQueue()
+        self._slots = set(range(settings.abreast))
+        """Free numbers."""
         self._progress: dict[str, tuple[int, int]] = {}
         """Job -> tasks that have ended, and all."""
-        for number in range(settings.abreast):
-            threading.Thread(target=self._slot, args=(number,), daemon=True).start()
+        sys.setswitchinterval(_SWITCH_S)
         threading.Thread(target=self._tell, daemon=True).start()
 
     # Messages.
@@ -88,7 +95,10 @@ class Computer:
                 job = JobSpec.of(content["job"])
                 with self._lock:
                     self._running[job.job] = job, threading.Event()
-                self._jobs.put(job)
+                    slot = min(self._slots, default=self.settings.abreast)
+                    self._slots.discard(slot)
+                # A thread of its own: one that has yielded cannot take its priority back.
+                threading.Thread(target=self._job, args=(job, slot), daemon=True).start()
             elif kind == "coming":
                 self._plan_coming([JobSpec.of(fields) for fields in content["jobs"]])
             elif kind == "cancel":
@@ -115,7 +125,7 @@ class Computer:
         for spec in jobs:
             # One that fails says so when it runs; one that was never compiled has no known uses yet.
             with suppress(PenstockError, OSError):
-                program = self._programs.get(self._name(spec))
+                program = self._kept.known(self._name(spec))
                 if program is not None:
                     uses += self._uses(spec, program)
             if len(uses) > _COMING_USES:
@@ -133,7 +143,7 @@ class Computer:
         if job in self._plans:
             return self._plans[job].remaining
         with suppress(OSError):  # a job without its package says so when it runs
-            program = self._programs.get(self._name(self._running[job][0]))
+            program = self._kept.known(self._name(self._running[job][0]))
             return 0 if program is None else len(program.compiled.key_uses)
         return 0
 
@@ -143,11 +153,14 @@ class Computer:
         before: tuple[object, ...] | None = None
         while True:
             time.sleep(_TELL_S)
-            stats, progress = self.cache.stats(), dict(self._progress)
-            now = stats.hits, stats.misses, stats.read_bytes, stats.expanded_bytes, stats.resident_bytes, progress
+            stats, progress, kept = self.cache.stats(), dict(self._progress), self._kept.figures()
+            read = stats.read_bytes, stats.expanded_bytes
+            now = stats.hits, stats.misses, read, stats.resident_bytes, progress, kept
             if now != before:
                 before = now
-                self._channel.tell("figures", cache=self.cache_figures(), progress=progress, reads=self._reads())
+                self._channel.tell(
+                    "figures", cache=self.cache_figures(), progress=progress, kept=kept, reads=self._reads()
+                )
 
     def _reads(self) -> list[tuple[object, ...]]:
         """The latest reads of keys, as a `ReadRecord` without its worker."""
@@ -157,27 +170,25 @@ class Computer:
             for name, read, expanded, ahead, began, ended in reads
         ]
 
-    def _slot(self, number: int) -> None:
-        """One job after another, on evaluators of this thread's own."""
-        contexts: dict[Hashable, _engine.CkksContext] = {}
-        while True:
-            spec = self._jobs.get()
-            cancelled = self._running[spec.job][1]
-            kind, answer = "failed", Row()
-            try:
-                figures, times = self._compute(spec, cancelled, contexts, number)
-                kind, answer = "done", {"figures": figures, "times": times}
-            except PenstockError as error:
-                answer = {"reason": str(error), "retry": isinstance(error, BudgetTooSmall | StoreUnusable | FileError)}
-            except MemoryError:
-                answer = {"reason": "out of memory", "retry": True}
-            except BaseException as error:  # a panic of the engine is not an `Exception`
-                answer = {"reason": f"{type(error).__name__}: {error}", "retry": False}
-            with self._lock:
-                self._running.pop(spec.job)
-                self._progress.pop(spec.job, None)
-            self._forget_idle()
-            self._channel.tell(kind, **answer, job=spec.job, cache=self.cache_figures(), reads=self._reads())
+    def _job(self, spec: JobSpec, slot: int) -> None:
+        """One job, and its end."""
+        cancelled = self._running[spec.job][1]
+        kind, answer = "failed", Row()
+        try:
+            figures, times = self._compute(spec, cancelled, slot)
+            kind, answer = "done", {"figures": figures, "times": times}
+        except PenstockError as error:
+            answer = {"reason": str(error), "retry": isinstance(error, BudgetTooSmall | StoreUnusable | FileError)}
+        except MemoryError:
+            answer = {"reason": "out of memory", "retry": True}
+        except BaseException as error:  # a panic of the engine is not an `Exception`
+            answer = {"reason": f"{type(error).__name__}: {error}", "retry": False}
+        with self._lock:
+            self._running.pop(spec.job)
+            self._progress.pop(spec.job, None)
+            self._slots.add(slot)
+        self._forget_idle()
+        self._channel.tell(kind, **answer, job=spec.job, cache=self.cache_figures(), reads=self._reads())
 
     def cache_figures(self) -> Row:
         """Counters of the cache, and the resident bytes: tenant -> key with its digest -> bytes."""
@@ -200,17 +211,36 @@ class Computer:
             self.cache.forget_tenant(tenant)
 
     # One job.
-    def _compute(
-        self, spec: JobSpec, cancelled: threading.Event, contexts: dict[Hashable, _engine.CkksContext], slot: int
-    ) -> tuple[JobFigures, JobTimes]:
+    def _compute(self, spec: JobSpec, cancelled: threading.Event, slot: int) -> tuple[JobFigures, JobTimes]:
         begun_s = time.monotonic()
-        program = self._program(spec, contexts)
-        context = self._context(program.params, contexts)
+        program = self._program(spec, cancelled)
         if spec.store.resolve() != self.store.folder.resolve():
             raise UsageError(f"job {spec.job} names another key store ({spec.store}) than its worker's")
         # Ahead of all work: every input and output by its name, every key.
-        _same_names("inputs", program.package.name, spec.inputs, program.inputs)
-        _same_names("outputs", program.package.name, spec.outputs, program.outputs)
+        _same_names("inputs", program.name, spec.inputs, program.inputs)
+        _same_names("outputs", program.name, spec.outputs, program.outputs)
+        self._channel.tell("computing", job=spec.job)
+        level = _yielding(spec.compute_s)
+        evaluator = self._kept.take(program.params, level)
+        try:
+            with suppress(OSError):
+                # Of this thread, and of those that it starts.
+                os.setpriority(os.PRIO_PROCESS, 0, level)
+            return self._computed(spec, cancelled, program, evaluator, slot, begun_s)
+        finally:
+            evaluator.keys.update(program.keys)
+            self._kept.give(evaluator)
+
+    def _computed(
+        self,
+        spec: JobSpec,
+        cancelled: threading.Event,
+        program: WorkerProgram,
+        evaluator: Evaluator,
+        slot: int,
+        begun_s: float,
+    ) -> tuple[JobFigures, JobTimes]:
+        context = evaluator.context
         uses = self._uses(spec, program)
         plan = self.cache.plan(uses) if self.settings.policy == "future" else None
         keys = SessionKeys(self.cache.session(spec.tenant, program.digest, plan, secret_tag=spec.secret_tag))
@@ -231,7 +261,7 @@ class Computer:
                 context,
                 keys,
                 contents.take,
-                WholeOptions(lanes=program.lanes.count, keep_bytes=program.compiled.repeated_bytes),
+                _options(spec, program),
                 go_on,
             )
             ran_s = time.monotonic()
@@ -260,34 +290,35 @@ class Computer:
         )
         return figures, times
 
-    def _context(self, params: CkksParameters, contexts: dict[Hashable, _engine.CkksContext]) -> _engine.CkksContext:
-        name = parameter_name(params)
-        if name not in contexts:
-            contexts[name] = make_context(params, self.settings.threads, kept_ciphertexts=_KEPT_CIPHERTEXTS)
-        return contexts[name]
-
     def _name(self, spec: JobSpec) -> tuple[FileState, int]:
         """The identity of a compiled program: its package, and the key budget of its plan."""
         return _state(spec.package), spec.planned_key_bytes or self.settings.budget_bytes
 
-    def _program(self, spec: JobSpec, contexts: dict[Hashable, _engine.CkksContext]) -> WorkerProgram:
+    def _program(self, spec: JobSpec, cancelled: threading.Event) -> WorkerProgram:
         with os_errors(spec.package, "read"):
-            state = self._name(spec)
-        with self._compiling:
-            known = self._programs.get(state)
-            if known is None:
-                planned = plan_program(spec.package, state[1])
-                known = compile_planned(planned, self._context(planned.params, contexts), self.settings.threads)
-                self._channel.tell(
-                    "program",
-                    package=str(spec.package),
-                    needs={f"{planned.digest}/{key}": size for key, size in planned.needs.items()},
-                    compute_s=planned.compute_s,
-                )
-                self._programs[state] = known
-                while len(self._programs) > _PROGRAMS_KEPT:
-                    self._programs.popitem(last=False)
+            name = self._name(spec)
+
+        def go_on() -> None:
+            _go_on(cancelled)
+            if any(other.tenant != spec.tenant for other, _ in list(self._running.values())):
+                time.sleep(_PASS_S)
+
+        def made() -> WorkerProgram:
+            planned = plan_program(spec.package, name[1], go_on)
+            evaluator = self._kept.take(planned.params, 0)
+            try:
+                known = compile_planned(planned, evaluator.context, self.settings.threads, go_on)
+            finally:
+                self._kept.give(evaluator)
+            self._channel.tell(
+                "program",
+                package=str(spec.package),
+                needs={f"{planned.digest}/{key}": size for key, size in planned.needs.items()},
+                compute_s=planned.compute_s,
+            )
             return known
+
+        return self._kept.program(name, made, partial(_go_on, cancelled))
 
     def _uses(self, spec: JobSpec, program: WorkerProgram) -> list[KeyUse]:
         """The job's key uses, with names of the tenant's pair; every key is there with enough limbs.
@@ -303,7 +334,7 @@ class Computer:
             names, lacking = names_of(self.store, spec.tenant, program, spec.secret_tag)
             if lacking:
                 raise KeyMissing(
-                    f"tenant '{spec.tenant}' lacks {len(lacking)} keys of '{program.package.name}': "
+                    f"tenant '{spec.tenant}' lacks {len(lacking)} keys of '{program.name}': "
                     f"{', '.join(lacking)}; make and upload them"
                 )
             with self._lock:
@@ -317,12 +348,12 @@ class _Inputs:
     """The inputs of a job, read when they are used."""
 
     def __init__(self, spec: JobSpec, program: WorkerProgram) -> None:
-        params = program.package.params
+        params = program.params
         self._paths = [spec.inputs[name] for name in program.inputs]
         self._names, self._tag = program.inputs, spec.secret_tag
         self._most_bytes = params.ciphertext_bytes(params.num_q) + _MORE_INPUT
         if not self._paths:
-            raise UsageError(f"'{program.package.name}' takes no input, so that nothing says how results are written")
+            raise UsageError(f"'{program.name}' takes no input, so that nothing says how results are written")
         self.first = self.take(0)
 
     def take(self, number: int) -> bytes:
@@ -341,6 +372,13 @@ class _Inputs:
         return content
 
 
+def _options(spec: JobSpec, program: WorkerProgram) -> WholeOptions:
+    """A job of predicted memory keeps no more encoded vectors than the prediction counts."""
+    repeated = program.compiled.repeated_bytes
+    keep_bytes = min(repeated, VECTOR_BYTES) if spec.memory_bytes else repeated
+    return WholeOptions(lanes=program.lanes.count, keep_bytes=keep_bytes)
+
+
 def _waits_for_keys(done: Computed, run_s: float, ran_s: float) -> tuple[tuple[float, float], ...]:
     """Beginning and end of each time in which some lane waited for a key."""
     starts = [(run_s + start, waited) for start, _, waited, _ in done.times.tolist()]
@@ -351,6 +389,16 @@ def _state(path: Path) -> FileState:
     """The name of a program. Tenants that deploy the same package share its compiled form."""
     status, name = path.stat(), content_of(path)
     return name, status.st_mtime_ns if name == str(path) else 0, status.st_size
+
+
+def _yielding(predicted_s: float) -> int:
+    """Niceness of a job.
+
+    >>> [_yielding(seconds) for seconds in (0.0, 1.0, 9.0, 90.0, 1e9)]
+    [0, 0, 3, 6, 9]
+    """
+    tens = math.ceil(math.log10(predicted_s / _SHORT_S)) if predicted_s > _SHORT_S else 0
+    return _YIELDS * min(3, tens)
 
 
 def _go_on(cancelled: threading.Event) -> None:

@@ -161,3 +161,7 @@ class WorkerSettings(Message):
     """Folders of packages and inputs. The store is always readable, and never writable."""
     writable: tuple[Path, ...] = ()
     """Folders of outputs."""
+    kept_bytes: int = 1 << 30
+    """Of compiled programs and evaluators that wait for their next job."""
+    memory_bytes: int = 0
+    """Stated of the process, as all of the above and the values of its jobs; 0: no bound."""

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import UsageError
 from penstock.service.work.admission import Limits
-from penstock.service.work.messages import COUNTERS, EXPIRED, JobFigures, JobSpec, WorkerSettings
+from penstock.service.work.bounds import JobBounds, above, memory_of_one, places_of_one, stated_bytes
+from penstock.service.work.messages import COUNTERS, JobFigures, JobSpec, WorkerSettings
 from penstock.service.work.order import Order, OrderRule
 from penstock.service.work.process import WorkerProcess
 from penstock.service.work.record import MOST_JOBS, JobRecord, JobTimes, PoolSample, ReadRecord, Record
@@ -51,8 +52,8 @@ class WorkerPool:
     disk when it is done; `retry` says whether the same job may succeed another time.
 
     Args:   settings: of a worker; under `process` each gets the budget over `max_workers`. order: `fcfs` for
-            comparison. idle_s: after which a tenant's own worker is stopped. coming: jobs whose keys are planned
-            behind the running ones. remembered: jobs that ended, in the record.
+            comparison. bounds: of each job. idle_s: after which a tenant's own worker is stopped. coming: jobs whose
+            keys are planned behind the running ones. remembered: jobs that ended, in the record.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class WorkerPool:
         on_done: Callable[[str, JobFigures], object] = lambda job, figures: None,
         on_failed: Callable[[str, str, bool], object] = lambda job, reason, retry: None,
         limits: Limits | None = None,
+        bounds: JobBounds | None = None,
         isolation: Isolation = Isolation.SHARED,
         max_workers: int = 4,
         idle_s: float = 60.0,
@@ -72,8 +74,10 @@ class WorkerPool:
         remembered: int = MOST_JOBS,
     ) -> None:
         self.settings, self.isolation = settings, Isolation(isolation)
-        self.limits = limits or Limits()
+        self.limits, self.bounds = limits or Limits(), bounds or JobBounds()
         self._max_workers = max_workers if self.isolation is Isolation.PROCESS else 1
+        own = replace(settings, budget_bytes=settings.budget_bytes // self._max_workers)
+        self._own_settings = replace(own, memory_bytes=stated_bytes(own, self.limits.memory_bytes))
         self._idle_s, self._most_coming = idle_s, coming
         self._on_started, self._on_done, self._on_failed = on_started, on_done, on_failed
         self._lock = threading.Condition()
@@ -86,7 +90,7 @@ class WorkerPool:
         self._record = Record(deque(maxlen=remembered))
         self._calls: list[Callable[[], object]] = []
         """Callbacks that are due."""
-        self._deaths, self._died_in_row, self._not_before_s = 0, 0, 0.0
+        self._deaths, self._died_in_row, self._not_before_s, self._killed = 0, 0, 0.0, 0
         self._draining = self._closed = self._calling = self._paused = False
         self._wake_ends: tuple[int, ...] = os.pipe()
         os.set_blocking(self._wake_ends[1], False)
@@ -151,7 +155,10 @@ class WorkerPool:
                     for entry in waiting[:most]
                 ],
                 "waiting": len(waiting),
-                "running": [{**entry.figures(now), **_progress(progress.get(entry.spec.job))} for entry in running],
+                "running": [
+                    {**entry.figures(now), **self._bound(entry, now), **_progress(progress.get(entry.spec.job))}
+                    for entry in running
+                ],
                 "backlog_s": self._queue.backlog_s() / self.settings.abreast,
                 "key_bytes": {tenant: sum(keys.values()) for tenant, keys in residents.items()},
                 "keys": {tenant: len(keys) for tenant, keys in residents.items()},
@@ -162,6 +169,10 @@ class WorkerPool:
                 "peak_resident_bytes": max(self._past_peak, self._now("peak_resident_bytes")),
                 "workers": [worker.figures() for worker in self._workers.values()],
                 "worker_deaths": self._deaths,
+                "workers_killed": self._killed,
+                "places": self.settings.abreast,
+                "places_of_one_tenant": places_of_one(self.settings.abreast),
+                "stated_memory_bytes": self._own_settings.memory_bytes,
                 "isolation": self.isolation.value,
                 "draining": self._draining,
                 "paused": self._paused,
@@ -222,6 +233,7 @@ class WorkerPool:
                     if connection in connections:
                         self._heard(connections[connection])
                 self._expire()
+                self._kill()
                 if self.isolation is Isolation.SHARED and not self._workers and time.monotonic() >= self._not_before_s:
                     self._worker_of("")
                 self._hand_out()
@@ -243,11 +255,13 @@ class WorkerPool:
                 content = json.loads(worker.channel.recv_bytes())
                 kind = content["kind"]
                 self._record.reads.extend(ReadRecord(worker.label, *row) for row in content.get("reads", ()))
-                worker.cache = content.get("cache", worker.cache)
+                worker.cache, worker.kept = content.get("cache", worker.cache), content.get("kept", worker.kept)
                 if kind == "ready":
                     worker.isolation = content["isolation"]
                 elif kind == "figures":
                     worker.progress = content["progress"]
+                elif kind == "computing":
+                    self._queue.computes(content["job"], time.monotonic())
                 elif kind == "program":
                     self._queue.learn(content["package"], content["needs"])
                 else:
@@ -291,26 +305,41 @@ class WorkerPool:
         """A figure of the caches of the workers of now, summed."""
         return sum(int(worker.cache.get(name, 0)) for worker in self._workers.values())
 
-    def _gone(self, name: str) -> WorkerProcess:
-        """End a worker, and keep its counters."""
+    def _gone(self, name: str, why: str = "") -> WorkerProcess:
+        """End a worker, and keep its counters. `why`: it is killed."""
         self._past = {count: past + self._workers[name].cache.get(count, 0) for count, past in self._past.items()}
         self._past_peak = max(self._past_peak, self._now("peak_resident_bytes"))
         worker = self._workers.pop(name)
-        worker.end()
+        worker.end(why)
         return worker
 
-    def _died(self, name: str) -> None:
-        """The worker is gone: its jobs wait again, in their places, or have taken too many workers with them."""
-        worker = self._gone(name)
+    def _kill(self) -> None:
+        """Workers that hold more than they state, and those of a job that was told to end and did not."""
+        late_s = time.monotonic() - self.bounds.grace_s
+        for name, worker in list(self._workers.items()):
+            told = [entry.told_s for entry in map(self._queue.get, worker.jobs) if entry is not None]
+            if why := above(worker.resident_bytes, worker.stated_bytes):
+                self._killed += 1
+                self._died(name, why)
+            elif any(at is not None and at < late_s for at in told):
+                self._killed += 1
+                self._died(name, "a job did not end when it was told to", counts=False)
+
+    def _died(self, name: str, why: str = "", *, counts: bool = True) -> None:
+        """The worker is gone: its jobs wait again, in their places, or have taken too many workers with them.
+
+        Args:   why: it is killed for that. counts: against its jobs.
+        """
+        worker = self._gone(name, why)
         self._deaths += 1
-        self._died_in_row += 1
-        pause_s = _BACK_OFF_S[min(self._died_in_row, len(_BACK_OFF_S)) - 1]
+        self._died_in_row += counts
+        pause_s = _BACK_OFF_S[min(max(1, self._died_in_row), len(_BACK_OFF_S)) - 1]
         self._not_before_s = time.monotonic() + pause_s
         for job in sorted(worker.jobs):
             entry = self._queue.get(job)
             if entry is None:
                 continue
-            entry.deaths += 1
+            entry.deaths += counts
             if entry.is_cancelled:
                 self._queue.remove(job)
             elif entry.deaths >= MOST_DEATHS:
@@ -325,22 +354,27 @@ class WorkerPool:
         if entry.started_s is None:
             self._queue.remove(entry.spec.job)
             return
-        entry.is_cancelled = True
+        entry.is_cancelled, entry.told_s = True, time.monotonic()
         for worker in self._workers.values():
             if entry.spec.job in worker.jobs:
                 worker.channel.tell("cancel", job=entry.spec.job)
 
     def _expire(self) -> None:
-        """Jobs whose deadline is over. One that computes is told to end, and its worker goes on."""
+        """Jobs whose deadline, or bound, is over. One that runs is told to end, and its worker goes on."""
         now = time.monotonic()
         for entry in [*self._queue.waiting(), *self._queue.running()]:
-            if entry.deadline_at_s is None or now <= entry.deadline_at_s or entry.is_cancelled:
+            if entry.is_cancelled:
                 continue
-            job = entry.spec.job
-            when = "before it began" if entry.started_s is None else "while it computed"
-            reason = f"{EXPIRED}its deadline of {entry.spec.deadline_s} s was over {when}"
-            self._cancel(entry)
-            self._calls.append(partial(self._on_failed, job, reason, False))
+            if reason := self.bounds.over(entry, self._queue.predicted_s(entry), now):
+                self._cancel(entry)
+                self._calls.append(partial(self._on_failed, entry.spec.job, reason, False))
+
+    def _bound(self, entry: Entry, now: float) -> Row:
+        """Of a running job, for the snapshot."""
+        predicted_s = self._queue.predicted_s(entry)
+        computing_s = None if entry.computing_s is None else now - entry.computing_s
+        most_s = self.bounds.compile_s if computing_s is None else self.bounds.compute_s(predicted_s)
+        return {"computing_s": computing_s, "predicted_s": predicted_s, "bound_s": most_s}
 
     def _hand_out(self) -> None:
         """Give jobs to workers that have room."""
@@ -374,16 +408,20 @@ class WorkerPool:
         self._record.sample(PoolSample(time.monotonic(), waiting, running, self._now("resident_bytes"), read))
 
     def _fits(self, running: Sequence[Entry], entry: Entry) -> bool:
-        """Whether its memory fits beside the running jobs'."""
-        memory = self.limits.memory_bytes
+        """Whether its memory fits beside the running jobs', and beside those of its tenant in what one may hold."""
+        memory, size = self.limits.memory_bytes, entry.spec.memory_bytes
+        if memory is None or not running:
+            return True
+        own = sum(other.spec.memory_bytes for other in running if other.spec.tenant == entry.spec.tenant)
         taken = sum(other.spec.memory_bytes for other in running)
-        return memory is None or not running or taken + entry.spec.memory_bytes <= memory
+        return taken + size <= memory and own + size <= memory_of_one(memory)
 
     def _may_run(self, running: Sequence[Entry], entry: Entry) -> bool:
         """Whether a job may begin now. One that has taken a worker with it runs alone."""
         if running and (entry.deaths or any(other.deaths for other in running)):
             return False
-        if not self._fits(running, entry):
+        own = sum(other.spec.tenant == entry.spec.tenant for other in running)
+        if own >= places_of_one(self.settings.abreast) or not self._fits(running, entry):
             return False
         owner = self._owner(entry.spec.tenant)
         if owner in self._workers or len(self._workers) < self._max_workers:
@@ -412,8 +450,7 @@ class WorkerPool:
 
     def _worker_of(self, name: str) -> WorkerProcess:
         if name not in self._workers:
-            settings = replace(self.settings, budget_bytes=self.settings.budget_bytes // self._max_workers)
-            self._workers[name] = WorkerProcess(settings, name)
+            self._workers[name] = WorkerProcess(self._own_settings, name)
         return self._workers[name]
 
 

@@ -5,26 +5,41 @@ The front examines packages with `plan_program` too, so that clients make the ke
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from penstock import _engine
+from penstock.base.units import WORD_BYTES
 from penstock.errors import KeyMissing, KeyRefused, UsageError
 from penstock.program.package.content import Package, Verb
 from penstock.program.package.derive import derive
 from penstock.program.package.file import open_package
-from penstock.program.package.replay import run_package, trace_package
+from penstock.program.package.replay import blank_inputs, run_package, trace_package
 from penstock.runtime.keystore import KeyName, KeyStore, parameter_digest
-from penstock.runtime.native.compiled import Compiled, compile_program
+from penstock.runtime.native.compiled import KEPT_AUTOMORPHISMS, Compiled, CompilingEvaluator, compile_program
 from penstock.runtime.native.lanes import Lanes, choose_lanes
 from penstock.runtime.native.plans import choose_plan, nominal_s
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.traces.schema import Trace, TraceMeta
 from penstock.scheme.work.shapes import Objects, server_rows, shape_work, shapes_of
+
+COMPILED_BYTES = 1600
+"""Of an operation of a package while it is planned and compiled. Measured."""
+VECTOR_BYTES = 150_000_000
+"""Of a job's encoded vectors that are kept for their next use."""
+_TASK_BYTES = 320
+"""Of a task that waits for its next run: its own 88, its operands, its value's size, its use of a key. Measured."""
+_ROWS = 64
+"""Between two questions whether to go on: about a millisecond."""
+
+GoOn = Callable[[], object]
+"""Asked now and then; what it raises ends the work."""
+
+
+def _nobody_asks() -> None:
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,24 +95,64 @@ class Planned:
         return sum(nominal_s(shape_work(shape, self.params)) * count for shape, count in counted)
 
 
-def plan_program(path: Path, key_budget_bytes: int) -> Planned:
+def plan_program(path: Path, key_budget_bytes: int, go_on: GoOn = _nobody_asks) -> Planned:
     """A package file, with the plan of refreshes that costs least under a budget of keys.
 
-    Raises: PackageError: no package, or a damaged one. UsageError: the budget does not hold one key of it.
+    Raises: PackageError: no package, or a damaged one. UsageError: the budget does not hold one key of it. As `go_on`.
     """
     package = open_package(path)
-    choice = choose_plan(
-        package.params, lambda params: trace_package(derive(package, params)), budget_bytes=key_budget_bytes
-    )
+
+    def asked(row: int) -> None:
+        if not row % _ROWS:
+            go_on()
+
+    def traced(params: CkksParameters) -> Trace:
+        go_on()
+        return trace_package(derive(package, params), on_add=asked)
+
+    choice = choose_plan(package.params, traced, budget_bytes=key_budget_bytes)
     return Planned(package=derive(package, choice.plan.params), trace=choice.plan.trace)
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerProgram(Planned):
-    """A compiled package. Many jobs may run it at once."""
+class WorkerProgram:
+    """A compiled package without its instructions. Many jobs may run it at once."""
 
+    name: str
+    params: CkksParameters
+    digest: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    keys: dict[str, int]
     compiled: Compiled
     lanes: Lanes
+
+    @cached_property
+    def bytes(self) -> int:
+        """In memory, between runs."""
+        compiled = self.compiled
+        vectors = 1000 * len(compiled.vectors) + 200 * len(compiled.encoded)
+        return 100_000 + _TASK_BYTES * len(compiled.tasks) + vectors + 500 * len(self.keys)
+
+
+def evaluator_bytes(params: CkksParameters, threads: int = 1, keys: int = 0) -> int:
+    """Of an evaluator that has run jobs with so many keys, its dropped results aside.
+
+    Measured: up to 8 words for each prime and coefficient, which are roots, their inverses and their factors. Of each
+    coefficient 72 bytes are for encoding, and 5 for each permutation.
+    """
+    primes = 8 * WORD_BYTES * (params.num_q + params.num_p)
+    per_coefficient = primes + 72 + 5 * min(keys, KEPT_AUTOMORPHISMS)
+    return 400_000 + 100_000 * threads + params.ring_dim * per_coefficient
+
+
+def job_bytes(planned: Planned, live_bytes: int) -> int:
+    """The memory of a job, keys aside: values, evaluator, encoded vectors that it keeps, and compiling.
+
+    Args:   live_bytes: of its ciphertexts at their most.
+    """
+    values = live_bytes * 9 // 8 + VECTOR_BYTES
+    return values + evaluator_bytes(planned.params, keys=len(planned.keys)) + COMPILED_BYTES * len(planned.trace)
 
 
 def parameter_name(params: CkksParameters) -> Hashable:
@@ -105,16 +160,39 @@ def parameter_name(params: CkksParameters) -> Hashable:
     return parameter_digest(params), params.scaling, params.scale_bits
 
 
-def compile_planned(planned: Planned, context: _engine.CkksContext, threads: int) -> WorkerProgram:
-    """The tasks of a planned package. Raises: UsageError: it makes an output twice."""
-    package, params = planned.package, planned.params
-    blank = {vector.name: np.zeros(vector.length) for vector in package.inputs}
-    compiled, _, builder = compile_program(lambda ev: run_package(ev, package, blank), params, context)
-    trace = builder.finish(TraceMeta(workload=package.name, params=params.to_dict(), reading="native"))
-    if len(set(planned.outputs)) < len(planned.outputs):
+def compile_planned(
+    planned: Planned, context: _engine.CkksContext, threads: int, go_on: GoOn = _nobody_asks
+) -> WorkerProgram:
+    """The tasks of a planned package. Raises: UsageError: it makes an output twice. As `go_on`."""
+    package, params, inputs, outputs = planned.package, planned.params, planned.inputs, planned.outputs
+    if len(set(outputs)) < len(outputs):
         raise UsageError(f"'{package.name}' makes an output twice: a service gives each once")
+
+    def program(ev: CompilingEvaluator) -> None:
+        note = ev.builder.on_add
+        assert note is not None
+
+        def noted(row: int) -> None:
+            note(row)
+            if not row % _ROWS:
+                go_on()
+
+        ev.builder.on_add = noted
+        run_package(ev, package, blank_inputs(package.inputs))
+
+    compiled, _, builder = compile_program(program, params, context)
+    trace = builder.finish(TraceMeta(workload=package.name, params=params.to_dict(), reading="native"))
     lanes = choose_lanes(compiled, trace, threads, keys_in_order=True)
-    return WorkerProgram(package=package, trace=planned.trace, compiled=compiled, lanes=lanes)
+    return WorkerProgram(
+        name=package.name,
+        params=params,
+        digest=planned.digest,
+        inputs=inputs,
+        outputs=outputs,
+        keys=planned.keys,
+        compiled=compiled.slimmed(),
+        lanes=lanes,
+    )
 
 
 def names_of(

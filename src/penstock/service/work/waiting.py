@@ -35,7 +35,11 @@ class Entry:
     overtaken: int = 0
     deaths: int = 0
     """Workers that died while it ran."""
+    computing_s: float | None = None
+    """When its package was compiled; `None`: it is not."""
     is_cancelled: bool = False
+    told_s: float | None = None
+    """When its worker was told to end it."""
     content: str = ""
     """Of its package (`content_of`)."""
 
@@ -48,6 +52,11 @@ class Entry:
     def queue_s(self) -> float:
         """From its submission to its start."""
         return 0.0 if self.started_s is None else self.started_s - self.submitted_s
+
+    @property
+    def does(self) -> str:
+        """Of one that runs."""
+        return "compiled" if self.computing_s is None else "computed"
 
     def figures(self, now: float) -> Row:
         """For the snapshot."""
@@ -102,9 +111,14 @@ class Queue:
     def running(self) -> list[Entry]:
         return list(self._running.values())
 
+    def computes(self, job: str, now: float) -> None:
+        """Its package is compiled."""
+        if job in self._running:
+            self._running[job].computing_s = now
+
     def waits_again(self, entry: Entry) -> None:
         """A job whose worker died begins anew, in its old place."""
-        entry.started_s = None
+        entry.started_s = entry.computing_s = None
         self._running.pop(entry.spec.job, None)
 
     def of_tenant(self, tenant: str) -> list[Entry]:
@@ -133,6 +147,10 @@ class Queue:
     def service_s(self, spec: JobSpec) -> float:
         """Predicted seconds of a job, its keys in memory."""
         return self._compute_s.get(content_of(spec.package), spec.compute_s)
+
+    def predicted_s(self, entry: Entry) -> float:
+        """The longer one of its prediction at deployment and of what its program took here."""
+        return max(entry.spec.compute_s, self._compute_s.get(entry.content, 0.0))
 
     def _key_bytes(self, entry: Entry, there: Mapping[str, int]) -> tuple[int, int]:
         """Bytes of a job's keys, and of those that memory lacks."""

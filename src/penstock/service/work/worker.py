@@ -29,7 +29,9 @@ def main() -> None:
         after_parent(parent, partial(os._exit, 1))
         # Only now: these start threads, which the bounds would not hold.
         from penstock.service.work.computer import Computer
+        from penstock.service.work.kept import bound_memory
 
+        in_force["memory"] = bound_memory(settings)
         computer = Computer(settings, channel)
         channel.tell("ready", isolation=in_force)
         computer.serve()
