@@ -132,8 +132,8 @@ fuzz: setup  ## the property tests with many more random cases
 docs-check: setup  ## every command of the documentation, at full size (a quarter of an hour)
 	PENSTOCK_DOCS=all $(VENV)/python -m pytest -q tests/system/project/test_docs_blocks.py $(PYTEST_ARGS)
 
-# FAULTS_ARGS: some benches, --count, --seed, --jobs.
-faults: setup  ## disturb penstock: kills, damaged files and bytes, hostile requests, random programs and simulations, the service (45 minutes)
+# FAULTS_ARGS: some benches, --count, --seed, --jobs, --seconds; of service_tenants --only and --folder, too.
+faults: setup  ## disturb penstock: kills, damaged files and bytes, hostile requests, random programs and simulations, the service (two hours)
 	$(VENV)/python tests/faults $(FAULTS_ARGS)
 
 # MUTANTS_ARGS: some rooms, --seed, --count, --near, --summary. What was tried stands in build/mutants.jsonl.

@@ -1,4 +1,4 @@
-"""Disturb penstock in eleven ways, each case from a seed of its own, and tell what it did not bear.
+"""Disturb penstock in thirteen ways, each case from a seed of its own, and tell what it did not bear.
 
 python tests/faults                                  # all, at full size (`make faults`)
 python tests/faults files kills --count 100          # some
