@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from penstock.service.work import bounds
 from penstock.service.work.admission import Limits
 from penstock.service.work.bounds import JobBounds
 from support.service_jobs import LENGTH, PARAMS, Site, package
+from support.worker_memory import over_operations, over_sets, watched
 from system.service.test_service_worker import opened, pid, until
 
 SHORT, LONG, LONGER = "turns-2-3", "turns-120-3", "turns-1500-3"
@@ -212,17 +212,27 @@ def niceness(process: int) -> set[str]:
     return found
 
 
-def test_kept_programs_and_evaluators_stay_below_their_bytes(site: Site) -> None:
-    with opened(site, abreast=2, kept_bytes=8 << 20) as (pool, told):
-        for bits in range(6):
-            params = replace(PARAMS, scale_bits=PARAMS.scale_bits - bits)
-            made = replace(chain(200 + bits), params=params)
-            program = site.deploy(made)
-            spec, _ = site.job("alice", program)
-            pool.submit(spec)
-            until(lambda spec=spec: spec.job in told.ended)  # type: ignore[misc]
-        until(lambda: pool.snapshot()["workers"][0]["kept"].get("evaluators"))
-        kept = pool.snapshot()["workers"][0]["kept"]
-        assert 0 < kept["program_bytes"] + kept["evaluator_bytes"] <= 8 << 20
-        assert kept["evaluators"] < 6
-        assert kept["programs"] >= 1
+def test_a_worker_stays_below_its_stated_memory_over_many_sets(tmp_path: Path) -> None:
+    with watched(tmp_path, kept_bytes=16 << 20, memory_bytes=64 << 20) as watch:
+        over_sets(watch, 12)
+        settled = watch.look()
+        over_sets(watch, 60)
+    held = watch.held
+    assert watch.told.failed == {}
+    assert held.deaths == 0
+    assert 0 < held.kept <= 16 << 20
+    assert held.most < held.stated
+    # 60 further sets of 1.4 MB and more each.
+    assert held.most - settled < 40 << 20
+
+
+def test_a_worker_stays_below_its_stated_memory_over_many_operations(tmp_path: Path) -> None:
+    with watched(tmp_path, kept_bytes=8 << 20, memory_bytes=64 << 20) as watch:
+        over_operations(watch, 2, 20_000)
+        settled = watch.look()
+        over_operations(watch, 4, 20_010)
+    held = watch.held
+    assert watch.told.failed == {}
+    assert held.deaths == 0
+    assert 0 < held.kept <= 8 << 20
+    assert held.most - settled < 40 << 20

@@ -248,7 +248,7 @@ def test_a_worker_that_dies_at_its_start_again_and_again_ends_the_queue(
 ) -> None:
     stillborn = tmp_path / "stillborn.py"
     stillborn.write_text("raise SystemExit(9)")
-    monkeypatch.setattr("penstock.service.work.pool.python_module", lambda name: [sys.executable, str(stillborn)])
+    monkeypatch.setattr("penstock.service.work.process.python_module", lambda name: [sys.executable, str(stillborn)])
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(PenstockError, match="died at its start, three times"):
         run(store, made[2])

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -78,8 +78,8 @@ class Computer:
         self._plans: dict[str, KeyPlan] = {}
         self._forgotten: set[str] = set()
         self._coming: KeyPlan | None = None
-        self._slots = set(range(settings.abreast))
-        """Free numbers."""
+        self._slots = deque(range(settings.abreast))
+        """Free numbers, the longest unused first."""
         self._progress: dict[str, tuple[int, int]] = {}
         """Job -> tasks that have ended, and all."""
         sys.setswitchinterval(_SWITCH_S)
@@ -95,8 +95,7 @@ class Computer:
                 job = JobSpec.of(content["job"])
                 with self._lock:
                     self._running[job.job] = job, threading.Event()
-                    slot = min(self._slots, default=self.settings.abreast)
-                    self._slots.discard(slot)
+                    slot = self._slots.popleft() if self._slots else self.settings.abreast
                 # A thread of its own: one that has yielded cannot take its priority back.
                 threading.Thread(target=self._job, args=(job, slot), daemon=True).start()
             elif kind == "coming":
@@ -186,7 +185,7 @@ class Computer:
         with self._lock:
             self._running.pop(spec.job)
             self._progress.pop(spec.job, None)
-            self._slots.add(slot)
+            self._slots.append(slot)
         self._forget_idle()
         self._channel.tell(kind, **answer, job=spec.job, cache=self.cache_figures(), reads=self._reads())
 
