@@ -33,7 +33,7 @@ class FakeComputing:
 
     def start(self) -> None: ...
 
-    def submit(self, job: JobSpec) -> None:
+    def submit(self, job: JobSpec, *, is_accepted: bool = False) -> None:
         if len(self.held) >= self.most:
             raise AdmissionRefused(7, "the queue is full")
         with self._lock:

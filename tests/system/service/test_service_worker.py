@@ -279,7 +279,7 @@ def test_admission_refuses_early_with_a_time_to_come_back(site: Site) -> None:
         with pytest.raises(UsageError, match="needs 2147483648 bytes"):
             pool.submit(replace(first, job="c", memory_bytes=2 << 30))
         pool.submit(replace(first, job="d", compute_s=1.0))
-        with pytest.raises(AdmissionRefused, match="2 jobs wait"):
+        with pytest.raises(AdmissionRefused, match="2 jobs of this tenant wait"):
             pool.submit(replace(first, job="e", compute_s=0.0))
         pool.drain(0.0)
         with pytest.raises(AdmissionRefused, match="about to stop"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -179,7 +180,7 @@ class QueueRun:
             settings,
             on_done=lambda job, _: tell(job, None),
             on_failed=lambda job, reason, _: tell(job, reason),
-            limits=Limits(jobs=len(jobs), backlog_s=math.inf),
+            limits=Limits(jobs=sys.maxsize, backlog_s=math.inf),
             order=Order.FCFS,
             coming=_COMING,
             remembered=len(jobs),

@@ -212,7 +212,7 @@ class Jobs:
             self._end(row, "expired", {"reason": "its deadline passed while it waited"})
             return
         try:
-            self.pool.submit(self._spec(row))
+            self.pool.submit(self._spec(row), is_accepted=True)
         except AdmissionRefused:
             self._submit_later(job)
         except (Problem, UsageError) as error:

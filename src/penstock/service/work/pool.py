@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 import time
@@ -106,16 +107,22 @@ class WorkerPool:
                     self._worker_of("")
                 self._thread.start()
 
-    def submit(self, job: JobSpec) -> None:
-        """Take a job. Raises: AdmissionRefused, UsageError; then nothing of it is kept."""
+    def submit(self, job: JobSpec, *, is_accepted: bool = False) -> None:
+        """Take a job. `is_accepted`: an earlier server took it, and no limit of now refuses it.
+
+        Raises: AdmissionRefused, UsageError; then nothing of it is kept.
+        """
         with self._lock:
             if job.job in self._queue:
                 raise UsageError(f"job {job.job} is here already: each has an identity of its own")
-            self.limits.admit(
-                len(self._queue),
-                self._queue.backlog_s() / self.settings.abreast,
+            jobs, backlog_s = self._queue.backlog_of(job.tenant)
+            limits = Limits(jobs=jobs + 1, backlog_s=math.inf) if is_accepted else self.limits
+            limits.admit(
+                jobs,
+                backlog_s / self.settings.abreast,
                 self._queue.service_s(job),
                 job.memory_bytes,
+                tenants=1 if is_accepted else self._queue.tenants_with(job.tenant),
                 is_draining=self._draining or self._closed,
             )
             self._queue.add(job, time.monotonic())
@@ -275,7 +282,7 @@ class WorkerPool:
         worker.idle_since_s, self._died_in_row = now, 0
         worker.jobs.discard(job)
         worker.progress.pop(job, None)
-        entry = self._queue.remove(job)
+        entry = self._queue.remove(job, now)
         if entry is None or entry.is_cancelled:
             return
         times = JobTimes(**content["times"]) if "times" in content else None
@@ -334,25 +341,26 @@ class WorkerPool:
         self._deaths += 1
         self._died_in_row += counts
         pause_s = _BACK_OFF_S[min(max(1, self._died_in_row), len(_BACK_OFF_S)) - 1]
-        self._not_before_s = time.monotonic() + pause_s
+        now = time.monotonic()
+        self._not_before_s = now + pause_s
         for job in sorted(worker.jobs):
             entry = self._queue.get(job)
             if entry is None:
                 continue
             entry.deaths += counts
             if entry.is_cancelled:
-                self._queue.remove(job)
+                self._queue.remove(job, now)
             elif entry.deaths >= MOST_DEATHS:
-                self._queue.remove(job)
+                self._queue.remove(job, now)
                 reason = f"the worker died {entry.deaths} times while it ran this job: {worker.ending}"
                 self._calls.append(partial(self._on_failed, job, reason, False))
             else:
-                self._queue.waits_again(entry)
+                self._queue.waits_again(entry, now)
 
     def _cancel(self, entry: Entry) -> None:
         """No callback follows. A job that runs is told to end."""
         if entry.started_s is None:
-            self._queue.remove(entry.spec.job)
+            self._queue.remove(entry.spec.job, time.monotonic())
             return
         entry.is_cancelled, entry.told_s = True, time.monotonic()
         for worker in self._workers.values():

@@ -112,12 +112,17 @@ def play(
     for name, kind in kinds.items():
         queue.learn(name, dict(kind.key_bytes))
     now, arrived = 0.0, 0
-    while queue or arrived < len(arrivals):
-        if not queue:
-            now = max(now, arrivals[arrived].at_s)
+
+    def arrive() -> None:
+        nonlocal arrived
         while arrived < len(arrivals) and arrivals[arrived].at_s <= now:
             queue.add(_spec(arrived, arrivals[arrived]), arrivals[arrived].at_s)
             arrived += 1
+
+    while queue or arrived < len(arrivals):
+        if not queue:
+            now = max(now, arrivals[arrived].at_s)
+            arrive()
         there = held.by_tenant()
         entry = queue.next(there, lambda _: True, now)
         assert entry is not None
@@ -133,7 +138,8 @@ def play(
         read_s = read / rule.read_bytes_per_s
         took_s = max(kind.compute_s, read_s) if known_plan else kind.compute_s + read_s
         now += took_s
-        queue.remove(entry.spec.job)
+        arrive()
+        queue.remove(entry.spec.job, now)
         waited_s = took_s - kind.compute_s
         queue.measured(
             entry,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.service.work.messages import JobFigures, JobSpec, content_of
-from penstock.service.work.order import Order, OrderRule, Shares, WaitingJob, choose, rank
+from penstock.service.work.order import Order, OrderRule, Shares, Standing, WaitingJob, choose, coming
 
 if TYPE_CHECKING:
     from penstock.base.types import Row
@@ -33,6 +34,7 @@ class Entry:
     started_s: float | None = None
     """`None`: it waits."""
     overtaken: int = 0
+    """Later jobs of its tenant that went first."""
     deaths: int = 0
     """Workers that died while it ran."""
     computing_s: float | None = None
@@ -75,8 +77,9 @@ class Queue:
         self._entries: dict[str, Entry] = {}
         self._running: dict[str, Entry] = {}
         self._next_number = 0
-        self._shares = Shares()
-        self._since_overdue = 0
+        self._shares = Shares(rule.turn_s)
+        self._of_group: Counter[str] = Counter()
+        """Tenant -> its jobs, waiting and running."""
         self._needs: dict[str, dict[str, int]] = {}
         """Content of a package -> key with its digest -> bytes, once a worker has said so."""
         self._missing: dict[tuple[str, str], tuple[Mapping[str, int], int, int]] = {}
@@ -99,10 +102,22 @@ class Queue:
             spec=spec, number=self._next_number, submitted_s=now, content=content_of(spec.package)
         )
         self._next_number += 1
+        name = self._order.group(spec.tenant)
+        self._of_group[name] += 1
+        if self._of_group[name] == 1:
+            self._shares.arrives(name)
 
-    def remove(self, job: str) -> Entry | None:
-        self._running.pop(job, None)
-        return self._entries.pop(job, None)
+    def remove(self, job: str, now: float) -> Entry | None:
+        """A job ends, however it does."""
+        self._stopped(job, now)
+        entry = self._entries.pop(job, None)
+        if entry is not None:
+            name = self._group(entry)
+            self._of_group[name] -= 1
+            if not self._of_group[name]:
+                del self._of_group[name]
+                self._shares.leaves(name)
+        return entry
 
     def waiting(self) -> list[Entry]:
         """In the order of arrival."""
@@ -116,17 +131,23 @@ class Queue:
         if job in self._running:
             self._running[job].computing_s = now
 
-    def waits_again(self, entry: Entry) -> None:
+    def waits_again(self, entry: Entry, now: float) -> None:
         """A job whose worker died begins anew, in its old place."""
+        self._stopped(entry.spec.job, now)
         entry.started_s = entry.computing_s = None
-        self._running.pop(entry.spec.job, None)
+
+    def _stopped(self, job: str, now: float) -> None:
+        """A job has the machine no longer. What it took counts for its tenant, whatever came of it."""
+        entry = self._running.pop(job, None)
+        if entry is not None and entry.started_s is not None:
+            self._shares.had(self._group(entry), now - entry.started_s)
 
     def of_tenant(self, tenant: str) -> list[Entry]:
         return [entry for entry in self._entries.values() if entry.spec.tenant == tenant]
 
     def forget(self, tenant: str) -> None:
         """Nothing is kept of the tenant but jobs that still run."""
-        self._shares.forget(tenant)
+        self._shares.forget(self._order.group(tenant))
         for name in [name for name in self._missing if name[0] == tenant]:
             del self._missing[name]
 
@@ -142,7 +163,6 @@ class Queue:
         own_s = max(0.0, figures.compute_s - figures.key_wait_s)
         known_s = self._compute_s.get(package, own_s)
         self._compute_s[package] = known_s + _NEWEST_SHARE * (own_s - known_s)
-        self._shares.had(entry.spec.tenant, figures.compute_s)
 
     def service_s(self, spec: JobSpec) -> float:
         """Predicted seconds of a job, its keys in memory."""
@@ -166,9 +186,21 @@ class Queue:
             known = self._missing[name] = there, sum(needs.values()), missing
         return known[1:]
 
+    def _predicted_s(self, entry: Entry) -> float:
+        return self._compute_s.get(entry.content, entry.spec.compute_s)
+
     def backlog_s(self) -> float:
         """Predicted seconds of all jobs, one after another, their keys in memory."""
-        return sum(self._compute_s.get(entry.content, entry.spec.compute_s) for entry in self._entries.values())
+        return sum(map(self._predicted_s, self._entries.values()))
+
+    def backlog_of(self, tenant: str) -> tuple[int, float]:
+        """Jobs of a tenant, waiting and running, and their predicted seconds."""
+        own = self.of_tenant(tenant)
+        return len(own), sum(map(self._predicted_s, own))
+
+    def tenants_with(self, tenant: str) -> int:
+        """How many tenants have jobs here, this one included."""
+        return len({tenant, *(entry.spec.tenant for entry in self._entries.values())})
 
     def candidate(self, entry: Entry, residents: Residents, now: float) -> WaitingJob:
         """A waiting job as the order sees it."""
@@ -180,7 +212,7 @@ class Queue:
             waited_s=now - entry.submitted_s,
             missing_bytes=missing,
             key_bytes=key_bytes,
-            compute_s=self._compute_s.get(entry.content, spec.compute_s),
+            compute_s=self._predicted_s(entry),
             priority=spec.priority,
             left_s=None if entry.deadline_at_s is None else entry.deadline_at_s - now,
             overtaken=entry.overtaken,
@@ -199,32 +231,39 @@ class Queue:
             return None
         if self._order is Order.FCFS:
             return min(able, key=lambda entry: entry.number)
-        self._shares.waits(entry.spec.tenant for entry in self.waiting())
         candidates = [self.candidate(entry, residents, now) for entry in able]
-        ahead_s, since = self._shares.ahead_s(), self._since_overdue
-        return able[choose(candidates, ahead_s, self._rule, self._order, since_overdue=since)]
+        return able[choose(candidates, self._standings(now), self._rule, self._order)]
+
+    def _group(self, entry: Entry) -> str:
+        return self._order.group(entry.spec.tenant)
+
+    def _standings(self, now: float) -> dict[str, Standing]:
+        """A job that runs counts as what is predicted, or took already."""
+        running_s: dict[str, float] = {}
+        for entry in self._running.values():
+            so_far_s = 0.0 if entry.started_s is None else now - entry.started_s
+            name = self._group(entry)
+            running_s[name] = running_s.get(name, 0.0) + max(so_far_s, self._predicted_s(entry))
+        return self._shares.standings(running_s)
 
     def started(self, entry: Entry, now: float) -> None:
-        """A job begins. Those that came before it and wait are overtaken."""
-        overdue = [waiting.number for waiting in self.waiting() if waiting.overtaken >= self._rule.max_overtaken]
+        """A job begins. Those of its tenant that came before it and wait are overtaken."""
+        own = [waiting for waiting in self.waiting() if self._group(waiting) == self._group(entry)]
+        overdue = [waiting.number for waiting in own if waiting.overtaken >= self._rule.max_overtaken]
+        # Another overdue one that went first, by its priority, leaves the oldest waiting.
+        self._shares.began(self._group(entry), is_overdue=bool(overdue) and entry.number == min(overdue))
         entry.started_s = now
         self._running[entry.spec.job] = entry
-        # Another overdue one that went first, by its priority, leaves the oldest waiting.
-        self._since_overdue = 0 if overdue and entry.number == min(overdue) else self._since_overdue + 1
-        for waiting in self.waiting():
+        for waiting in own:
             waiting.overtaken += waiting.number < entry.number
 
     def coming(self, entries: Sequence[Entry], residents: Residents, now: float, most: int) -> list[Entry]:
         """The next jobs of some that wait, in order, as far as that is known now."""
         if self._order is Order.FCFS:
             return sorted(entries, key=lambda entry: entry.number)[:most]
-        self._shares.waits(entry.spec.tenant for entry in self.waiting())
-        ahead_s = self._shares.ahead_s()
         heads = self._heads(entries)
-        ranks = {
-            job.number: rank(self.candidate(job, residents, now), ahead_s, self._rule, self._order) for job in heads
-        }
-        return sorted(heads, key=lambda entry: ranks[entry.number])[:most]
+        candidates = [self.candidate(entry, residents, now) for entry in heads]
+        return [heads[at] for at in coming(candidates, self._standings(now), self._rule, self._order, most)]
 
     def _heads(self, entries: Sequence[Entry]) -> list[Entry]:
         """Of jobs that are alike the one that came first: no other one of them can be chosen before it."""
