@@ -259,6 +259,57 @@ def test_the_state_is_there_when_it_is_opened_again(state, url):
     again.close()
 
 
+def test_tables_of_the_release_before_open_as_they_are(state, url):
+    # They have no table of removals and fewer indexes, and each content has one use.
+    state.add_tenant("a")
+    state.end_upload("a", "none", blob_row("s", 3, expires_s=9e9))
+    state.add_job(job_row("1", output_bytes=5), most=9)
+    state.close()
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("drop table removals"))
+        for index in ("jobs_of_state", "jobs_bytes", "blobs_bytes"):
+            connection.execute(text(f"drop index {index}"))
+    engine.dispose()
+    again = ServiceState(url)
+    assert again.used_bytes("a") == 8
+    assert again.add_use("a", "s", "package", None)
+    assert again.blob("a", "s")["kind"].split() == ["input", "package"]
+    assert again.blob("a", "s")["expires_s"] == 9e9
+    again.bury("a", keep_tokens=True)
+    again.close()
+    again = ServiceState(url)
+    assert again.removing == {"a"}
+    with pytest.raises(Problem, match="being removed"):
+        again.add_upload(upload_row("u", 1), most=9)
+    again.forget_tenant("a", keep_tokens=True)
+    assert again.add_upload(upload_row("u", 1), most=9)
+    again.close()
+
+
+def test_parallel_writers_of_one_tenant_see_what_the_others_took(state):
+    state.add_tenant("a")
+    accepted, refused = [], []
+
+    def fits(used: int) -> None:
+        time.sleep(0.002)
+        if used + 15 > 20:
+            raise Problem(507, "full", remedy="remove some", kind="quota")
+
+    def begin(number: int) -> None:
+        try:
+            accepted.append(state.add_upload(upload_row(f"u{number}", 15), most=99, fits=fits))
+        except Problem as problem:
+            refused.append(problem.kind)
+
+    threads = [threading.Thread(target=begin, args=(number,)) for number in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (accepted, refused) == ([True], ["quota"] * 29)
+
+
 def test_tables_of_another_version_are_refused(state, url):
     from sqlalchemy import update
 

@@ -23,6 +23,7 @@ from penstock.errors import PenstockError
 from penstock.service.http import seeing
 from penstock.service.http.limits import Gate
 from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
+from penstock.service.http.programs import MOST_INPUTS, NAME_CHARS
 from penstock.service.http.service import ServiceFront
 from penstock.service.http.tokens import Caller
 
@@ -39,7 +40,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 SHA256 = r"^[0-9a-f]{64}$"
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 Sha256 = Annotated[str, StringConstraints(pattern=SHA256)]
-Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Word = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARS)]
 
 
 class RequestForm(BaseModel):
@@ -79,7 +80,7 @@ class JobForm(RequestForm):
     package: Sha256 | None = Field(
         default=None, description="Of the package that the client takes the program for; another one is refused."
     )
-    inputs: dict[Word, Sha256] = Field(max_length=10_000)
+    inputs: dict[Word, Sha256] = Field(max_length=MOST_INPUTS)
     priority: int = Field(default=0, ge=0, le=9)
     deadline_s: float | None = Field(default=None, gt=0, le=1e8, allow_inf_nan=False, description="From submission.")
 
@@ -358,6 +359,6 @@ def _of_jobs(app: FastAPI, service: ServiceFront) -> None:
         return cancelled
 
     @app.get("/v1/jobs/{job}/outputs/{name:path}", responses={200: {"content": {"application/octet-stream": {}}}})
-    def output(job: PathName, name: Annotated[str, Path(max_length=200)], caller: Reads) -> FileResponse:
+    def output(job: PathName, name: Annotated[str, Path(max_length=NAME_CHARS)], caller: Reads) -> FileResponse:
         """A result: one ciphertext in OpenFHE's serialized bytes."""
         return FileResponse(jobs.output(caller.tenant, job, name), media_type="application/octet-stream")

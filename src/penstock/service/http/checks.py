@@ -31,7 +31,7 @@ class JobChecks:
             )  # fmt: skip
         for name, sha256 in inputs.items():
             blob = self._state.blob(tenant, sha256)
-            if blob is None or blob["kind"] not in ("input", "ciphertext"):
+            if blob is None or {"input", "ciphertext"}.isdisjoint(blob["kind"].split()):
                 raise Problem(
                     422, f"input '{name}': this tenant has no ciphertext {sha256}", kind="inputs",
                     remedy='send it with POST /v1/uploads and "kind": "input"; inputs expire', more={"input": name},

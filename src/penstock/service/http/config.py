@@ -58,6 +58,11 @@ class ServeLimits(ServeTable):
     upload_bytes: Size = parse_bytes("64 GB")
     unfinished_uploads: int = Field(default=32, ge=1)
     unfinished_jobs: int = Field(default=1000, ge=1)
+    kept_jobs: int = Field(default=100_000, ge=1)
+    """Jobs, ended ones included: the oldest without results are forgotten for new ones."""
+    programs: int = Field(default=1000, ge=1)
+    contents: int = Field(default=100_000, ge=1)
+    """Packages, inputs and ciphertexts."""
     connections: int = Field(default=256, ge=8)
     tenant_requests: int = Field(default=64, ge=1)
     """Of one tenant at the same time."""

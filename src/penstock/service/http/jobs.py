@@ -27,12 +27,13 @@ from penstock.errors import PenstockError, UsageError
 from penstock.service.http.checks import JobChecks
 from penstock.service.http.config import Config
 from penstock.service.http.feed import Feed, Waiting
-from penstock.service.http.keys import Keys
+from penstock.service.http.keys import Keys, Quota
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import Problem, no_such, told
 from penstock.service.http.programs import Programs
-from penstock.service.http.results import Results, file_of
-from penstock.service.http.state import OPEN_STATES, ServiceState
+from penstock.service.http.results import Results, file_of, predicted_output_bytes
+from penstock.service.http.state import ServiceState
+from penstock.service.http.tables import OPEN_STATES
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
 from penstock.service.work.messages import EXPIRED, AdmissionRefused, JobFigures, JobSpec
@@ -77,7 +78,7 @@ class Jobs:
     ) -> None:
         self._config, self._state, self._files = config, state, files
         self._keys, self._programs, self._metrics = keys, programs, metrics
-        self._checks = JobChecks(state, keys, programs)
+        self._checks, self._quota = JobChecks(state, keys, programs), Quota(config.limits.tenant_bytes, keys)
         self._later: list[Callable[[], object]] = []
         self._handed: set[str] = set()
         """Jobs that the workers have, or will be given. Open jobs besides them wait for `submit_stray`."""
@@ -181,7 +182,8 @@ class Jobs:
         kept_s = self._config.retention.results_s if is_done else self._config.retention.jobs_s
         if "reason" in values:
             values = {**values, "reason": told(values["reason"])[:2000]}
-        moved = self._state.move_job(job, state, ended_s=now, expires_s=now + kept_s, **values)
+        ended = {"output_bytes": 0, **values, "ended_s": now, "expires_s": now + kept_s}
+        moved = self._state.move_job(job, state, **ended)
         if moved:
             self._metrics.job_ended(row["program"], state, now - row["submitted_s"], took)
             event = {"job": row["client_job"], "program": row["program"], "state": state}
@@ -212,7 +214,8 @@ class Jobs:
             self._end(row, "expired", {"reason": "its deadline passed while it waited"})
             return
         try:
-            self.pool.submit(self._spec(row), is_accepted=True)
+            with self._files.using(row["tenant"]):
+                self.pool.submit(self._spec(row), is_accepted=True)
         except AdmissionRefused:
             self._submit_later(job)
         except (Problem, UsageError) as error:
@@ -243,7 +246,11 @@ class Jobs:
         if request.get("package") is None:
             request.pop("package", None)
         digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
-        there = self._same(caller, asked["job"], digest)
+        with self._files.using(caller.tenant, caller.era):
+            return self._submitted(caller, asked["job"], request, digest)
+
+    def _submitted(self, caller: Caller, client_job: str, request: Row, digest: str) -> tuple[bool, Row]:
+        there = self._same(caller, client_job, digest)
         if there is not None:
             self._state.settle()  # the first request may be waiting for the disk still
             return False, there
@@ -254,27 +261,29 @@ class Jobs:
         row = {
             "job": secrets.token_hex(16),
             "tenant": caller.tenant,
-            "client_job": asked["job"],
+            "client_job": client_job,
             "digest": digest,
             "request": request,
-            "program": asked["program"],
+            "program": request["program"],
             "package": program["package"],
             "state": "queued",
             "attempts": 1,
             "submitted_s": self._state.clock(),
-            "output_bytes": 0,
+            "output_bytes": predicted_output_bytes(program["description"]),
         }
         with self._lock:
             self._handed.add(row["job"])
         try:
-            if not self._state.add_job(row, most=most):
+            fits, inputs = self._quota.fits(caller.tenant, row["output_bytes"]), request["inputs"].values()
+            kept = self._config.limits.kept_jobs
+            if not self._state.add_job(row, most=most, most_kept=kept, fits=fits, inputs=inputs):
                 raise Problem(
                     429, f"this tenant has {most} jobs that did not end", remedy="wait for some of them",
                     kind="jobs", retry_after_s=max(1.0, program["description"]["predicted"]["seconds"]),
                 )  # fmt: skip
         except IntegrityError:  # the same job came twice at once
             self._let_go(row["job"])
-            there = self._same(caller, asked["job"], digest)
+            there = self._same(caller, client_job, digest)
             if there is None:
                 raise Problem(
                     503, "the same job was refused a moment ago", remedy="send it again", kind="job-refused",
@@ -285,7 +294,7 @@ class Jobs:
             self._let_go(row["job"])  # if the database has it all the same, it is a stray one
             raise
         self._hand_over(caller, row, pair)
-        return True, self.show(caller.tenant, asked["job"])
+        return True, self.show(caller.tenant, client_job)
 
     def _hand_over(self, caller: Caller, row: Row, pair: str | None) -> None:
         """Let the workers have a new job; it is on the disk when this returns. Raises: Problem: they do not take it."""
@@ -416,10 +425,6 @@ class Jobs:
         self.feed.forget(tenant)
 
     # The end of things
-
-    def in_use(self) -> set[tuple[str, str]]:
-        """Tenant and SHA-256 of the inputs of jobs that did not end."""
-        return {(row["tenant"], sha) for row in self._state.open_jobs() for sha in row["request"]["inputs"].values()}
 
     def expire(self, rows: Rows) -> int:
         """Remove results whose time is over, and later the rows of their jobs; how many."""

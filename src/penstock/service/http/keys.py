@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,6 +20,28 @@ _TRIES, _PAUSE_S = 20, 0.1
 """A worker that opens the store keeps it from being changed for a moment."""
 
 
+class Quota:
+    """The bytes that each tenant may hold: keys, contents, results, and what is announced of them."""
+
+    def __init__(self, most_bytes: int, keys: Keys) -> None:
+        self._most_bytes, self._keys = most_bytes, keys
+
+    def fits(self, tenant: str, more: int) -> Callable[[int], None]:
+        """What refuses so many bytes more, in the transaction that adds them."""
+        self._keys.used_bytes(tenant)  # listed now, since the transaction keeps others waiting
+
+        def check(used: int) -> None:
+            used += self._keys.used_bytes(tenant)
+            if used + more > self._most_bytes:
+                raise Problem(
+                    507, f"the tenant uses {used} of {self._most_bytes} bytes, and {more} more do not fit",
+                    remedy="delete keys, ciphertexts, results or uploads, or ask for a larger quota", kind="quota",
+                    rule="results count from the submission of their job, at their predicted size",
+                )  # fmt: skip
+
+        return check
+
+
 class Keys:
     """The keys of all tenants in one store."""
 
@@ -28,14 +50,19 @@ class Keys:
         self._used: dict[str, int] = {}
         self._there: dict[tuple[str, str], list[StoredKey]] = {}
         """By tenant and set: the keys as they were listed last."""
+        self._changes = 0
+        """Imports and removals: what was listed before the last one is not kept."""
         self._changing = threading.Lock()
         """Held by who imports or removes: the store itself would refuse the second one."""
 
     def used_bytes(self, tenant: str) -> int:
         """Bytes of a tenant's keys on disk."""
-        if tenant not in self._used:
-            self._used[tenant] = sum(key.file_bytes for key in self._store.list_keys(tenant=tenant))
-        return self._used[tenant]
+        used, changes = self._used.get(tenant), self._changes
+        if used is None:
+            used = sum(key.file_bytes for key in self._store.list_keys(tenant=tenant))
+            if changes == self._changes:
+                self._used[tenant] = used
+        return used
 
     def take(self, tenant: str, file: Path, upload: RowView) -> Rows:
         """Import the keys in a file, all or none.
@@ -97,9 +124,11 @@ class Keys:
         return count
 
     def _changed(self, tenant: str) -> None:
+        self._changes += 1
         self._used.pop(tenant, None)
         for name in [name for name in list(self._there) if name[0] == tenant]:
             self._there.pop(name, None)
+        self.used_bytes(tenant)
 
     def needs(self, tenant: str, description: RowView) -> Row:
         """Which keys a program needs, which of them the tenant lacks, and its key pair.
@@ -111,7 +140,10 @@ class Keys:
         known = self._there.get((tenant, digest))
         held = None if known is None else _held(known, description["keys"])
         if held is None or held["lacking"]:
-            known = self._there[tenant, digest] = self._store.list_keys(tenant=tenant, digest=digest)
+            changes = self._changes
+            known = self._store.list_keys(tenant=tenant, digest=digest)
+            if changes == self._changes:
+                self._there[tenant, digest] = known
             held = _held(known, description["keys"])
         return held
 

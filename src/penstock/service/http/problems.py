@@ -123,6 +123,20 @@ def no_such(what: str, name: str, remedy: str) -> Problem:
     return Problem(404, f"this tenant has no {what} '{name[:100]}'", remedy=remedy, kind=f"no-{what.split()[0]}")
 
 
+def being_removed(tenant: str) -> Problem:
+    """409 until nothing of a tenant is left."""
+    return Problem(
+        409, f"tenant '{tenant}' is being removed", remedy="come again when that has ended, or take another name",
+        kind="removing", retry_after_s=5,
+    )  # fmt: skip
+
+
+def too_many(what: str, most: int, remedy: str) -> Problem:
+    """507 for rows, which cost as bytes do."""
+    detail = f"this tenant has {most} {what}, the most that one may have"
+    return Problem(507, detail, remedy=f"{remedy}, or ask the operator for more", kind="quota")
+
+
 def problem_of(error: Exception) -> Problem:
     """The refusal for an error of penstock. Messages that may hold paths of the server are not repeated."""
     if isinstance(error, Problem):

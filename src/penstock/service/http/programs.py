@@ -11,7 +11,9 @@ from pathlib import Path
 from penstock.base.system.workers import python_module
 from penstock.base.types import Row, Rows
 from penstock.service.http.config import Config
+from penstock.service.http.limits import BODY_BYTES
 from penstock.service.http.problems import Problem, no_such
+from penstock.service.http.results import predicted_output_bytes
 from penstock.service.http.state import ServiceState
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
@@ -20,11 +22,18 @@ MOST_EXAMINATIONS = 4
 """Deployments that wait for the examination of their packages. Each takes a thread that other requests need."""
 
 
+NAME_CHARS, MOST_INPUTS = 200, 10_000
+"""Of the names of inputs and outputs; of a program."""
+_JOB_BYTES = BODY_BYTES - 1024
+"""Of the inputs in the body of a submission."""
+
+
 class Programs:
     """The programs of all tenants."""
 
     def __init__(self, config: Config, state: ServiceState, files: Files) -> None:
         self._limits, self._machine, self._key_bytes = config.limits, config.work.machine, config.work.worker_key_bytes
+        self._memory_bytes = config.work.memory_bytes
         self._state, self._files = state, files
         self._turn, self._places = threading.Lock(), threading.BoundedSemaphore(MOST_EXAMINATIONS)
 
@@ -36,9 +45,7 @@ class Programs:
         there = self._state.program(caller.tenant, name)
         if there is not None and there["package"] == sha256:
             return False, self._shown(there)
-        blob = self._state.blob(caller.tenant, sha256)
-        if blob is None or blob["kind"] != "package":
-            raise no_such("package", sha256, 'send it with POST /v1/uploads and "kind": "package"')
+        self._check_package(caller.tenant, sha256)
         if there is not None:
             raise Problem(
                 409, f"program '{name}' is another package", remedy="delete it first, or deploy under another name",
@@ -54,9 +61,17 @@ class Programs:
                 description = self._examine(self._files.blob(caller.tenant, sha256))
         finally:
             self._places.release()
+        _check_names(description)
         self._check_limits(description)
-        self._state.put_program(caller.tenant, name, sha256, description)
+        with self._files.using(caller.tenant, caller.era), self._files.turn(sha256):
+            self._check_package(caller.tenant, sha256)
+            self._state.put_program(caller.tenant, name, sha256, description, most=self._limits.programs)
         return True, self.show(caller.tenant, name)
+
+    def _check_package(self, tenant: str, sha256: str) -> None:
+        blob = self._state.blob(tenant, sha256)
+        if blob is None or "package" not in blob["kind"].split():
+            raise no_such("package", sha256, 'send it with POST /v1/uploads and "kind": "package"')
 
     def _examine(self, path: Path) -> Row:
         words = [str(path), str(self._limits.examine_bytes), str(self._key_bytes), self._machine]
@@ -95,6 +110,8 @@ class Programs:
         for what, value, most, setting in (
             ("seconds", predicted["seconds"], limits.program_s, "limits.program_seconds"),
             ("bytes of memory", memory, limits.program_bytes, "limits.program_bytes"),
+            ("bytes of memory besides keys", predicted["memory_bytes"], self._memory_bytes, "work.memory"),
+            ("bytes of results", predicted_output_bytes(description), limits.tenant_bytes, "limits.tenant_bytes"),
         ):
             if value > most:
                 raise Problem(
@@ -118,15 +135,30 @@ class Programs:
         return [self._shown(row) for row in self._state.programs(tenant)]
 
     def remove(self, tenant: str, name: str) -> None:
-        """Remove a program, and its package where no other one uses it."""
-        row = self.row(tenant, name)
-        if any(job["program"] == name and job["tenant"] == tenant for job in self._state.open_jobs()):
-            raise Problem(409, "jobs of this program wait or run", remedy="cancel them first", kind="program-busy")
-        self._state.remove_program(tenant, name)
-        if not any(program["package"] == row["package"] for program in self._state.programs(tenant)):
-            self._state.remove_blob(tenant, row["package"])
-            self._files.blob(tenant, row["package"]).unlink(missing_ok=True)
+        """Remove a program, and its package where no other one uses it, nor is it an input or ciphertext as well."""
+        package = self.row(tenant, name)["package"]
+        with self._files.turn(package):
+            self._state.remove_program(tenant, name)
+            if self._state.end_use(tenant, package, "package"):
+                self._files.blob(tenant, package).unlink(missing_ok=True)
 
     @staticmethod
     def _shown(row: Row) -> Row:
         return {**row["description"], "name": row["program"], "package": row["package"]}
+
+
+def _check_names(description: Row) -> None:
+    """Raises: Problem: no job could name the program's inputs, or nobody its outputs."""
+    inputs, outputs = ([row["name"] for row in description[what]] for what in ("inputs", "outputs"))
+    wrong = [name for name in (*inputs, *outputs) if not 0 < len(name) <= NAME_CHARS]
+    twice = len({*inputs}) < len(inputs) or len({*outputs}) < len(outputs)
+    job = len(json.dumps(dict.fromkeys(inputs, "0" * 64)).encode())
+    if wrong or twice or len(inputs) > MOST_INPUTS or job > _JOB_BYTES:
+        raise Problem(
+            422,
+            f"the name '{wrong[0][:50]}' has {len(wrong[0])} characters" if wrong
+            else "two inputs or outputs have one name" if twice
+            else f"{len(inputs)} inputs with their names are too long for the body of a job",
+            rule=f"names have 1 to {NAME_CHARS} characters, and a job names all inputs in {_JOB_BYTES} bytes",
+            remedy="give each a short name of its own, or pack several inputs in one", kind="package-refused",
+        )  # fmt: skip

@@ -8,9 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from penstock.base.system.files import sync, sync_folder
-from penstock.base.types import Row
+from penstock.base.types import Row, RowView
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.http.state import ServiceState
+from penstock.service.http.tables import OPEN_STATES
 from penstock.service.http.uploads import Files
+from penstock.service.work.messages import HEADER_BYTES
 
 _SYNCED, _BOOT = "results synced", "boot"
 """Words in the state: until when the results of done jobs are on the disk, and which start of the machine that was."""
@@ -70,7 +73,7 @@ class Results:
             self._unsynced = [self._files.results(row["tenant"], row["job"]) for row in rows]
             return
         for row in rows:
-            empty = {"ended_s": None, "figures": None, "outputs": None, "output_bytes": 0, "expires_s": None}
+            empty = {"ended_s": None, "figures": None, "outputs": None, "expires_s": None}
             self._state.move_job(row["job"], "queued", only=("done",), **empty)
         self._state.note(_BOOT, boot)
 
@@ -80,9 +83,53 @@ def file_of(number: int) -> str:
     return f"{number:04}.ciphertext"
 
 
+def predicted_output_bytes(description: RowView) -> int:
+    """Bytes of all results of a job: those that the examination found, or at most fresh ciphertexts of an old one."""
+    if "output_bytes" in description:
+        return int(description["output_bytes"])
+    params, outputs = CkksParameters.from_dict(description["params"]), len(description["outputs"])
+    return outputs * (params.ciphertext_bytes(params.num_q) + HEADER_BYTES)
+
+
 def _boot() -> str:
     """What tells this start of the machine from the next; empty: unknown."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+def sweep_files(files: Files, state: ServiceState) -> int:
+    """Remove files without a row, which a kill has left, or which could not be removed before; how many."""
+    gone = 0
+    for folder in files.tenants.iterdir():
+        tenant = folder.name
+        for path in _inside(folder / "blobs", {row["sha256"] for row in state.blobs(tenant)}):
+            with files.turn(path.name):
+                if state.blob(tenant, path.name) is None:
+                    gone += _is_removed(path)
+        for path in _inside(folder / "uploads", {row["upload"] for row in state.uploads(tenant)}):
+            if state.upload(tenant, path.stem) is None:
+                gone += _is_removed(path)
+        for path in _inside(folder / "results", set()):
+            row = state.job(path.name)
+            if row is None or row["state"] not in (*OPEN_STATES, "done"):
+                gone += _is_removed(path)
+    return gone
+
+
+def _inside(folder: Path, known: set[str]) -> list[Path]:
+    """What a folder holds besides names that are known."""
+    try:
+        return [path for path in folder.iterdir() if path.stem not in known]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_removed(path: Path) -> bool:
+    """Whether a file or folder could be removed; the next sweep tries again."""
+    try:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    except OSError:
+        return False
+    return True

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
@@ -23,16 +22,29 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from penstock.base.system.files import sync_folder
 from penstock.base.types import Row, Rows, RowView
 from penstock.errors import PenstockError
-from penstock.service.http.problems import Problem, no_such
-from penstock.service.http.tables import about, audit, blobs, jobs, metadata, programs, tenants, tokens, uploads
+from penstock.service.http import tables
+from penstock.service.http.problems import Problem, being_removed, no_such, too_many
+from penstock.service.http.tables import OPEN_STATES, about, audit, blobs, jobs, programs, tenants, tokens, uploads
+from penstock.service.http.tables import count as _count
+from penstock.service.http.tables import has as _has
 from penstock.service.http.tokens import Caller, is_right, parse_token
 
-OPEN_STATES = ("queued", "running")
 _MOST_KEPT = 4096
 BUSY_S = 10.0
 """The longest wait for a lock of SQLite."""
 VERSION = 1
 """Of the tables. A state of another version is refused."""
+
+
+Fits = Callable[[int], None]
+"""Gets the bytes that a tenant uses already, and refuses more than its quota."""
+
+
+def _fits(used: int) -> None:
+    """There is no quota."""
+
+
+_are_open = jobs.c.state.in_(OPEN_STATES)
 
 
 class StateUnusable(PenstockError):
@@ -59,10 +71,10 @@ class ServiceState:
         more: Row = {"connect_args": {"timeout": BUSY_S}} if self._is_sqlite else {"pool_pre_ping": True}
         self._engine = sa.create_engine(url, pool_size=8, max_overflow=24, **more)
         if self._is_sqlite:
-            sa.event.listen(self._engine, "connect", _as_we_use_sqlite)
-            sa.event.listen(self._engine, "begin", _begin_sqlite)
+            sa.event.listen(self._engine, "connect", tables.as_we_use_sqlite)
+            sa.event.listen(self._engine, "begin", tables.begin_sqlite)
         try:
-            metadata.create_all(self._engine)
+            tables.make_tables(self._engine)
             with self._writing() as connection:
                 version = connection.execute(sa.select(about.c.value).where(about.c.name == "version")).scalar()
                 if version is None:
@@ -73,6 +85,12 @@ class ServiceState:
         if version not in (None, str(VERSION)):
             self._engine.dispose()
             raise StateUnusable(f"the state has tables of version {version}, and this penstock reads version {VERSION}")
+
+        self.removing = {row["tenant"] for row in self._rows(sa.select(tables.removals))}
+        """Tenants whose removal has begun, and has not ended."""
+        self._burying = threading.Lock()
+        self.eras: dict[str, int] = {}
+        """Tenant -> its removals since this server began: a request from before one is not served after it."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -88,6 +106,13 @@ class ServiceState:
         options = {"writes": "soon" if soon else "now"}
         turn = self._turn if self._is_sqlite else nullcontext()
         with turn, _outages(), self._engine.connect().execution_options(**options) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def _writing_of(self, tenant: str, *, soon: bool = False, adds: bool = True) -> Iterator[sa.Connection]:
+        """As `_writing`; transactions of one tenant come one after another, so that each sees what the others took."""
+        with self._writing(soon=soon) as connection:
+            tables.hold(connection, tenant, adds=adds)
             yield connection
 
     def settle(self) -> None:
@@ -135,7 +160,7 @@ class ServiceState:
 
     def _rows(self, query: sa.Executable) -> Rows:
         with self._reading() as connection:
-            return [_read(dict(row)) for row in connection.execute(query).mappings()]
+            return [tables.read(dict(row)) for row in connection.execute(query).mappings()]
 
     def _row(self, table: sa.Table, **same: object) -> Row | None:
         """The row with these values; `None`: there is none."""
@@ -193,8 +218,11 @@ class ServiceState:
     def add_token(
         self, identity: str, digest: str, tenant: str, scopes: Sequence[str], expires_s: float | None
     ) -> None:
-        """Keep a token of a tenant, or of operators (an empty tenant)."""
+        """Keep a token of a tenant, or of operators (an empty tenant). Raises: Problem: there is no such tenant."""
         with self._writing() as connection:
+            tables.hold(connection, tenant)
+            if tenant and not _count(connection, tenants, tenants.c.tenant == tenant):
+                raise Problem(404, f"there is no tenant '{tenant}'", remedy="add it first", kind="no-tenant")
             row = {"token": identity, "tenant": tenant, "digest": digest, "scopes": " ".join(sorted(scopes))}
             connection.execute(sa.insert(tokens).values(**row, created_s=self.clock(), expires_s=expires_s))
 
@@ -215,7 +243,7 @@ class ServiceState:
         return True
 
     def caller(self, text: str) -> Caller | None:
-        """The owner of this token; `None`: nobody, or it ended."""
+        """The owner of this token; `None`: nobody, or it ended. Raises: Problem: its tenant is being removed."""
         parsed = parse_token(text)
         if parsed is None:
             return None
@@ -225,7 +253,11 @@ class ServiceState:
         ends = row["expires_s"]
         if ends is not None and ends <= self.clock():
             return None
-        return Caller(tenant=row["tenant"], token=parsed[0], scopes=frozenset(row["scopes"].split()))
+        tenant = row["tenant"]
+        era = self.eras.get(tenant, 0)
+        if tenant in self.removing:
+            raise being_removed(tenant)
+        return Caller(tenant=tenant, token=parsed[0], scopes=frozenset(row["scopes"].split()), era=era)
 
     def record(self, caller: Caller, action: str, subject: str = "", *, soon: bool = False) -> None:
         """Add an entry to the audit trail."""
@@ -238,27 +270,48 @@ class ServiceState:
         return self._rows(sa.select(audit).where(audit.c.entry > after).order_by(audit.c.entry).limit(most))
 
     def forget_tenant(self, tenant: str, *, keep_tokens: bool) -> None:
-        """Remove every row of a tenant's data; with `keep_tokens` the tenant stays."""
-        with self._changing() as connection:
-            for table in (uploads, blobs, programs, jobs, *(() if keep_tokens else (tokens, tenants))):
-                connection.execute(sa.delete(table).where(table.c.tenant == tenant))
+        """Remove every row of a tenant's data; with `keep_tokens` the tenant stays. A removal that began has ended."""
+        with self._burying:
+            with self._changing() as connection:
+                tables.forget(connection, tenant, keep_tokens=keep_tokens)
+            self.removing.discard(tenant)
+
+    def bury(self, tenant: str, *, keep_tokens: bool) -> None:
+        """Begin a removal, which `forget_tenant` ends: nobody is the tenant's caller, and nothing is added to it."""
+        with self._burying:
+            with self._changing() as connection:
+                tables.bury(connection, tenant, self.clock(), keep_tokens=keep_tokens)
+            self.removing.add(tenant)
+            self.eras[tenant] = self.eras.get(tenant, 0) + 1
 
     # Uploads and blobs
 
     def used_bytes(self, tenant: str) -> int:
-        """Blobs, results, and uploads at their announced size."""
-        parts = ((uploads, uploads.c.bytes), (blobs, blobs.c.bytes), (jobs, jobs.c.output_bytes))
+        """Blobs, results or what open jobs may make of them, and uploads at their announced size."""
         with self._reading() as connection:
-            return sum(
-                int(connection.execute(sa.select(sa.func.sum(column)).where(table.c.tenant == tenant)).scalar() or 0)
-                for table, column in parts
-            )
+            return tables.used_bytes(connection, tenant)
 
-    def add_upload(self, row: RowView, *, most: int) -> bool:
-        """Whether the tenant has fewer than `most` unfinished uploads, and has this one now."""
-        with self._writing() as connection:
-            if _count(connection, uploads, uploads.c.tenant == row["tenant"]) >= most:
+    def check_fit(self, tenant: str, fits: Fits) -> None:
+        """Raises: as `fits`."""
+        with self._writing_of(tenant) as connection:
+            fits(tables.used_bytes(connection, tenant))
+
+    def add_upload(self, row: RowView, *, most: int, most_blobs: int | None = None, fits: Fits = _fits) -> bool:
+        """Whether the tenant has fewer than `most` unfinished uploads, and has this one now.
+
+        Raises: Problem: as `fits`; the tenant has or will have `most_blobs` contents.
+        """
+        with self._writing_of(row["tenant"]) as connection:
+            mine = uploads.c.tenant == row["tenant"]
+            if _count(connection, uploads, mine) >= most:
                 return False
+            fits(tables.used_bytes(connection, row["tenant"]))
+            if most_blobs is not None and row["kind"] != "key":
+                there = _count(connection, blobs, blobs.c.tenant == row["tenant"])
+                if there + _count(connection, uploads, mine & (uploads.c.kind != "key")) >= most_blobs:
+                    raise too_many(
+                        "packages, inputs and ciphertexts", most_blobs, "remove programs, or wait until inputs expire"
+                    )
             connection.execute(sa.insert(uploads).values(**row))
         return True
 
@@ -272,13 +325,11 @@ class ServiceState:
         self._update(uploads, {"tenant": tenant, "upload": upload}, soon=True, expires_s=expires_s)
 
     def end_upload(self, tenant: str, upload: str, blob: RowView | None = None, *, soon: bool = False) -> bool:
-        """Remove an upload, and in the same transaction add the blob that it became."""
-        with self._writing(soon=soon) as connection:
+        """Remove an upload, and in the same transaction add the blob that it became, or one more use of it."""
+        with self._writing_of(tenant, soon=soon, adds=blob is not None) as connection:
             mine = _has(uploads, {"tenant": tenant, "upload": upload})
             gone = connection.execute(sa.delete(uploads).where(mine)).rowcount
-            if blob is not None:
-                same = {"tenant": tenant, "sha256": blob["sha256"]}
-                connection.execute(sa.delete(blobs).where(_has(blobs, same)))
+            if blob is not None and not tables.add_use(connection, blob):
                 connection.execute(sa.insert(blobs).values(**blob))
         return bool(gone)
 
@@ -287,14 +338,18 @@ class ServiceState:
 
     def blobs(self, tenant: str, kind: str | None = None) -> Rows:
         query = sa.select(blobs).where(blobs.c.tenant == tenant).order_by(blobs.c.sha256)
-        return self._rows(query if kind is None else query.where(blobs.c.kind == kind))
+        return self._rows(query if kind is None else query.where(blobs.c.kind.contains(kind)))
 
-    def keep_blob(self, tenant: str, sha256: str, kind: str, expires_s: float | None) -> None:
-        """Let a blob stay as one of this kind would."""
-        self._update(blobs, {"tenant": tenant, "sha256": sha256}, kind=kind, expires_s=expires_s)
+    def add_use(self, tenant: str, sha256: str, kind: str, expires_s: float | None) -> bool:
+        """Let a blob stay as one of this kind would, too; whether it is there."""
+        with self._writing_of(tenant) as connection:
+            blob = {"tenant": tenant, "sha256": sha256, "kind": kind, "expires_s": expires_s}
+            return tables.add_use(connection, blob)
 
-    def remove_blob(self, tenant: str, sha256: str) -> None:
-        self._delete(blobs, tenant=tenant, sha256=sha256)
+    def end_use(self, tenant: str, sha256: str, kind: str) -> bool:
+        """Let a blob's use end, where neither a program nor an open job needs it; whether the blob is removed."""
+        with self._writing_of(tenant, adds=False) as connection:
+            return tables.end_use(connection, tenant, sha256, kind, self.clock())
 
     def expired(self) -> tuple[Rows, Rows, Rows]:
         """Uploads, blobs and ended jobs whose time is over."""
@@ -304,11 +359,16 @@ class ServiceState:
 
     # Programs
 
-    def put_program(self, tenant: str, program: str, package: str, description: RowView) -> None:
-        """Add a program, or replace it."""
+    def put_program(
+        self, tenant: str, program: str, package: str, description: RowView, *, most: int | None = None
+    ) -> None:
+        """Add a program, or replace it. Raises: Problem: the tenant has `most` others."""
         with self._changing() as connection:
+            tables.hold(connection, tenant)
             same = {"tenant": tenant, "program": program}
             connection.execute(sa.delete(programs).where(_has(programs, same)))
+            if most is not None and _count(connection, programs, programs.c.tenant == tenant) >= most:
+                raise too_many("programs", most, "remove one (DELETE /v1/programs/NAME)")
             row = {**same, "package": package, "description": json.dumps(description), "created_s": self.clock()}
             connection.execute(sa.insert(programs).values(**row))
 
@@ -320,21 +380,42 @@ class ServiceState:
         return self._kept_row(programs, tenant=tenant, program=program)
 
     def remove_program(self, tenant: str, program: str) -> bool:
+        """Whether there was one. Raises: Problem: open jobs are of it."""
         with self._changing() as connection:
             mine = _has(programs, {"tenant": tenant, "program": program})
+            if _count(connection, jobs, _has(jobs, {"tenant": tenant, "program": program}) & _are_open):
+                raise Problem(409, "jobs of this program wait or run", remedy="cancel them first", kind="program-busy")
             return bool(connection.execute(sa.delete(programs).where(mine)).rowcount)
 
     # Jobs
 
-    def add_job(self, row: RowView, *, most: int) -> bool:
+    def add_job(
+        self,
+        row: RowView,
+        *,
+        most: int,
+        most_kept: int | None = None,
+        fits: Fits = _fits,
+        inputs: Collection[str] | None = None,
+    ) -> bool:
         """Whether the tenant has fewer than `most` jobs that did not end, and has this one now: `soon`.
 
-        Raises: IntegrityError: the tenant has a job of this name.
+        Raises: IntegrityError: the tenant has a job of this name. Problem: as `fits`; it has `most_kept` jobs, of which
+                none can be forgotten; its program or an input, where they are given, was removed a moment ago.
         """
-        with self._writing(soon=True) as connection:
-            if _count(connection, jobs, (jobs.c.tenant == row["tenant"]) & jobs.c.state.in_(OPEN_STATES)) >= most:
+        tenant = row["tenant"]
+        with self._writing_of(tenant, soon=True) as connection:
+            if _count(connection, jobs, (jobs.c.tenant == tenant) & _are_open) >= most:
                 return False
-            connection.execute(sa.insert(jobs).values(**_written(row)))
+            if inputs is not None and not tables.are_there(connection, tenant, row["package"], row["program"], inputs):
+                raise Problem(
+                    409, "the program or an input was removed while the job was submitted", kind="inputs",
+                    remedy="send what is lacking, and then the job again",
+                )  # fmt: skip
+            fits(tables.used_bytes(connection, tenant))
+            if most_kept is not None and not tables.make_room_for_job(connection, tenant, most_kept):
+                raise too_many("jobs with results", most_kept, "remove results that were fetched (DELETE /v1/jobs/JOB)")
+            connection.execute(sa.insert(jobs).values(**tables.written(row)))
         return True
 
     def job_of(self, tenant: str, client_job: str) -> Row | None:
@@ -357,7 +438,7 @@ class ServiceState:
 
     def open_jobs(self) -> Rows:
         """Of all tenants, in the order of submission."""
-        query = sa.select(jobs).where(jobs.c.state.in_(OPEN_STATES)).order_by(jobs.c.submitted_s)
+        query = sa.select(jobs).where(_are_open).order_by(jobs.c.submitted_s)
         return self._rows(query)
 
     def done_since(self, at_s: float) -> Rows:
@@ -370,7 +451,7 @@ class ServiceState:
         with self._writing(soon=True) as connection:
             mine = (jobs.c.job == job) & jobs.c.state.in_(only)
             return bool(
-                connection.execute(sa.update(jobs).where(mine).values(state=state, **_written(values))).rowcount
+                connection.execute(sa.update(jobs).where(mine).values(state=state, **tables.written(values))).rowcount
             )
 
     def remove_job(self, job: str) -> None:
@@ -381,40 +462,6 @@ class ServiceState:
         with self._reading() as connection:
             query = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
             return {str(state): int(count) for state, count in connection.execute(query)}
-
-
-def _has(table: sa.Table, same: RowView) -> sa.ColumnElement[bool]:
-    """Whether a row has these values."""
-    return sa.and_(*(table.c[name] == value for name, value in same.items()))
-
-
-def _count(connection: sa.Connection, table: sa.Table, which: sa.ColumnElement[bool]) -> int:
-    return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(which)).scalar() or 0)
-
-
-def _written(values: RowView) -> Row:
-    """Values with the tables among them as JSON."""
-    return {name: json.dumps(value) if isinstance(value, dict) else value for name, value in values.items()}
-
-
-def _read(row: Row) -> Row:
-    """A row with its JSON read."""
-    names = ("description", "request", "figures", "outputs")
-    return {name: json.loads(v) if name in names and v is not None else v for name, v in row.items()}
-
-
-def _as_we_use_sqlite(connection: sqlite3.Connection, _: object) -> None:
-    connection.isolation_level = None  # transactions begin where `_begin_sqlite` says
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    # A writer takes its lock at once: a transaction that reads first could not wait for it later.
-    writes = connection.get_execution_options().get("writes")
-    if writes:
-        connection.exec_driver_sql(f"PRAGMA synchronous={'NORMAL' if writes == 'soon' else 'FULL'}")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _said(error: Exception) -> str:

@@ -23,6 +23,8 @@ class Caller:
     token: str
     """The identity of the token. It need not be secret."""
     scopes: frozenset[str]
+    era: int = 0
+    """How often the tenant had been removed when the request came."""
 
 
 @dataclass(frozen=True, slots=True)

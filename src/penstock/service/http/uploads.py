@@ -12,17 +12,17 @@ import os
 import secrets
 import shutil
 import threading
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from penstock.base.system.files import sync, sync_folder
 from penstock.base.types import Row, Rows
 from penstock.service.http.config import Config
-from penstock.service.http.keys import Keys
+from penstock.service.http.keys import Keys, Quota
 from penstock.service.http.metrics import Metrics
-from penstock.service.http.problems import Problem, no_such
+from penstock.service.http.problems import Problem, being_removed, no_such
 from penstock.service.http.state import ServiceState
 from penstock.service.http.tokens import Caller
 
@@ -38,6 +38,9 @@ something is removed."""
 _MOST_DIGESTS = 1024
 """Digests under way that are kept in memory. Others are computed again from the file."""
 _MOST_SYNCED = 4096
+_ENDING_S = 20.0
+"""The longest wait of a removal for requests that add something to the tenant."""
+_TRIES = 3
 
 
 def _no_upload(upload: str) -> Problem:
@@ -59,30 +62,77 @@ def _room(descriptor: int) -> int:
 class Files:
     """The folder of the tenants' content."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, eras: Mapping[str, int] | None = None) -> None:
         self.tenants = folder / "tenants"
+        self._eras = {} if eras is None else eras
+        self._users: Counter[str] = Counter()
+        self._barred: set[str] = set()
+        self._door = threading.Condition()
         self.store = folder / "keys"
         self._synced: OrderedDict[Path, None] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock, self._changes = threading.RLock(), 0
+        self._turns = [threading.RLock() for _ in range(64)]
+
+    @contextmanager
+    def using(self, tenant: str, era: int | None = None) -> Iterator[None]:
+        """Held by who adds something to a tenant: its removal waits.
+
+        Args:   era: of the request.
+        Raises: Problem: the tenant is removed, or was since the request came.
+        """
+        with self._door:
+            if tenant in self._barred or era not in (None, self._eras.get(tenant, 0)):
+                raise being_removed(tenant)
+            self._users[tenant] += 1
+        try:
+            yield
+        finally:
+            with self._door:
+                self._users[tenant] -= 1
+                if not self._users[tenant]:
+                    del self._users[tenant]
+                self._door.notify_all()
+
+    def bar(self, tenant: str) -> None:
+        """Let nobody add anything to a tenant, until `admit`; return when nobody does any more.
+
+        Raises: Problem: it takes long.
+        """
+        with self._door:
+            self._barred.add(tenant)
+            if not self._door.wait_for(lambda: tenant not in self._users, _ENDING_S):
+                raise being_removed(tenant)
+
+    def admit(self, tenant: str) -> None:
+        """The opposite of `bar`."""
+        with self._door:
+            self._barred.discard(tenant)
 
     def settle(self, paths: Iterable[Path]) -> None:
         """Return when files, and their names, are on the disk. Those that were settled lately are known to be."""
         with self._lock:
-            new = [path for path in paths if path not in self._synced]
+            new, changes = [path for path in paths if path not in self._synced], self._changes
         for path in new:
             sync(path)
         for folder in {path.parent for path in new}:
             sync_folder(folder)
         with self._lock:
-            for path in new:
+            # Where a name has got another file meanwhile, it may be that one that is not on the disk.
+            for path in new if changes == self._changes else ():
                 self._synced[path] = None
             while len(self._synced) > _MOST_SYNCED:
                 self._synced.popitem(last=False)
 
-    def changed(self, path: Path) -> None:
-        """Another file has this name now."""
+    def put(self, file: Path, path: Path) -> None:
+        """Give a file this name, which another one may have."""
         with self._lock:
+            file.replace(path)
+            self._changes += 1
             self._synced.pop(path, None)
+
+    def turn(self, sha256: str) -> AbstractContextManager[object]:
+        """Held from the change of a content's file to that of its row, and the reverse."""
+        return self._turns[hash(sha256) % len(self._turns)]
 
     def blob(self, tenant: str, sha256: str) -> Path:
         return self.tenants / tenant / "blobs" / sha256
@@ -98,8 +148,17 @@ class Files:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def forget(self, tenant: str) -> None:
-        """Remove all files of a tenant."""
-        shutil.rmtree(self.tenants / tenant, ignore_errors=True)
+        """Remove all files of a tenant. Raises: OSError: something stays."""
+        folder = self.tenants / tenant
+        for left in reversed(range(_TRIES)):
+            # What a worker writes meanwhile is removed at the next try.
+            shutil.rmtree(folder, ignore_errors=left > 0)
+            if not folder.exists():
+                break
+        with self._lock:
+            self._changes += 1
+            for path in [path for path in self._synced if path.is_relative_to(folder)]:
+                del self._synced[path]
 
 
 class UnfinishedUploads:
@@ -108,17 +167,22 @@ class UnfinishedUploads:
     def __init__(self, config: Config, state: ServiceState, files: Files, keys: Keys, metrics: Metrics) -> None:
         self._limits, self._kept = config.limits, config.retention
         self._state, self._files, self._keys, self._metrics = state, files, keys, metrics
+        self._quota = Quota(config.limits.tenant_bytes, keys)
         self._digests: OrderedDict[str, tuple[hashlib._Hash, int]] = OrderedDict()
         self._busy: set[str] = set()
 
     def begin(self, caller: Caller, asked: Row) -> Row:
         """Begin an upload, or name the blob that is there. `asked`: kind, bytes, sha256, name, params."""
-        tenant, kind = caller.tenant, asked["kind"]
+        kind = asked["kind"]
         if KINDS[kind] not in caller.scopes:
             raise Problem(
                 403, f"uploads of kind '{kind}' need the scope '{KINDS[kind]}'", remedy="use a token that has it",
                 kind="scope",
             )  # fmt: skip
+        with self._files.using(caller.tenant, caller.era):
+            return self._begun(caller.tenant, kind, asked)
+
+    def _begun(self, tenant: str, kind: str, asked: Row) -> Row:
         if kind != "key" and self._is_there(tenant, kind, asked["sha256"], asked["bytes"]):
             return {"blob": asked["sha256"]}
         if asked["bytes"] > self._limits.upload_bytes:
@@ -126,16 +190,15 @@ class UnfinishedUploads:
                 413, f"{asked['bytes']} bytes: an upload has at most {self._limits.upload_bytes}",
                 remedy="send it in several uploads, or ask the operator for more", kind="upload-size",
             )  # fmt: skip
-        self.check_quota(tenant, asked["bytes"])
         row: Row = {
             **{name: asked.get(name) for name in ("kind", "bytes", "sha256", "name", "params")},
             "upload": secrets.token_hex(16),
             "tenant": tenant,
             "expires_s": self._state.clock() + self._kept.uploads_s,
         }
-        # A row has its folder, unless the tenant was removed meanwhile.
         self._files.make(self._files.upload(tenant, row["upload"]))
-        if not self._state.add_upload(row, most=self._limits.unfinished_uploads):
+        limits, fits = self._limits, self._quota.fits(tenant, asked["bytes"])
+        if not self._state.add_upload(row, most=limits.unfinished_uploads, most_blobs=limits.contents, fits=fits):
             raise Problem(
                 429, f"this tenant has {self._limits.unfinished_uploads} unfinished uploads",
                 remedy="commit or delete some (GET /v1/uploads lists them)", kind="uploads", retry_after_s=60,
@@ -144,29 +207,20 @@ class UnfinishedUploads:
 
     def _is_there(self, tenant: str, kind: str, sha256: str, size: int) -> bool:
         """Whether the tenant has this content already; then it is kept for this use, too."""
-        row, blob = self._state.blob(tenant, sha256), self._files.blob(tenant, sha256)
-        if row is None or not blob.exists():
-            return False
-        if row["bytes"] != size:
-            raise Problem(422, f"this content has {row['bytes']} bytes, not {size}", remedy="state its own size")
-        if kind != row["kind"] or row["expires_s"] is not None:
-            longest = "ciphertext" if "ciphertext" in (kind, row["kind"]) else kind
-            if longest != "input":
+        with self._files.turn(sha256):
+            row, blob = self._state.blob(tenant, sha256), self._files.blob(tenant, sha256)
+            if row is None or not blob.exists():
+                return False
+            if row["bytes"] != size:
+                raise Problem(422, f"this content has {row['bytes']} bytes, not {size}", remedy="state its own size")
+            if kind in row["kind"].split() and kind != "input":
+                return True
+            if kind != "input":
                 try:
                     self._files.settle([blob])
-                except FileNotFoundError:  # removed meanwhile, with its program or since nothing uses it
+                except FileNotFoundError:  # removed with its tenant
                     return False
-            self._state.keep_blob(tenant, sha256, longest, self._end_of(longest))
-        return True
-
-    def check_quota(self, tenant: str, more: int) -> None:
-        """Raises: Problem: so many bytes more are beyond the tenant's quota."""
-        used = self._state.used_bytes(tenant) + self._keys.used_bytes(tenant)
-        if used + more > self._limits.tenant_bytes:
-            raise Problem(
-                507, f"the tenant uses {used} of {self._limits.tenant_bytes} bytes, and {more} more do not fit",
-                remedy="delete keys, ciphertexts, results or uploads, or ask for a larger quota", kind="quota",
-            )  # fmt: skip
+            return self._state.add_use(tenant, sha256, kind, self._end_of(kind))
 
     def _row(self, caller: Caller, upload: str) -> Row:
         row = self._state.upload(caller.tenant, upload)
@@ -253,7 +307,8 @@ class UnfinishedUploads:
         """Append to the file of an upload; returns the new offset."""
         digest = self._digest(row, have)
         self._digests.pop(row["upload"], None)  # until the content is written
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        # Only the first piece makes the file: a later one would bring that of a removed upload back.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if have else os.O_CREAT)
         try:
             descriptor = os.open(self._files.upload(row["tenant"], row["upload"]), flags, 0o600)
         except FileNotFoundError as error:
@@ -306,7 +361,8 @@ class UnfinishedUploads:
                 )  # fmt: skip
             try:
                 if self._digest(row, have).hexdigest() == row["sha256"]:
-                    return self._taken(row)
+                    with self._files.using(caller.tenant, caller.era):
+                        return self._taken(row)
             except FileNotFoundError as error:
                 raise _no_upload(upload) from error
             self._drop(row)
@@ -327,26 +383,31 @@ class UnfinishedUploads:
                 raise
             self._drop(row)
             return taken
-        path.stat()  # gone with its tenant: then no folder is made for it again
+        path.stat()  # gone: then it is no upload
         target = self._files.blob(tenant, row["sha256"])
         self._files.make(target)
+        with self._files.turn(row["sha256"]):
+            self._replace(row, path, target)
+        self._digests.pop(row["upload"], None)
+        path.unlink(missing_ok=True)
+        return taken
+
+    def _replace(self, row: Row, path: Path, target: Path) -> None:
+        """Let a blob have the file of an upload, and then its row."""
         # Both names until the state says which counts: a killed server finds one of them. A blob of this content that
         # is there stays readable: another's name is put in its place.
         beside = _beside(path)
         beside.unlink(missing_ok=True)
         beside.hardlink_to(path)
-        beside.replace(target)
-        self._files.changed(target)
+        self._files.put(beside, target)
         beside.unlink(missing_ok=True)  # both were this file already, where a server was killed before
         # The job that is submitted with an input settles it.
         soon = row["kind"] == "input"
         if not soon:
             self._files.settle([target])
         blob = {k: row[k] for k in ("tenant", "sha256", "kind", "bytes")}
-        self._state.end_upload(tenant, row["upload"], {**blob, "expires_s": self._end_of(row["kind"])}, soon=soon)
-        self._digests.pop(row["upload"], None)
-        path.unlink(missing_ok=True)
-        return taken
+        blob["expires_s"] = self._end_of(row["kind"])
+        self._state.end_upload(row["tenant"], row["upload"], blob, soon=soon)
 
     def _end_of(self, kind: str) -> float | None:
         return self._state.clock() + self._kept.inputs_s if kind == "input" else None
@@ -363,16 +424,16 @@ class UnfinishedUploads:
         for name in (path, _beside(path)):
             name.unlink(missing_ok=True)
 
-    def expire(self, uploads: Rows, blobs: Rows, in_use: set[tuple[str, str]]) -> int:
-        """Remove expired uploads, and blobs that no job waits for; how many."""
+    def expire(self, uploads: Rows, blobs: Rows) -> int:
+        """Remove expired uploads, and inputs that no job waits for; how many."""
         gone = 0
         for row in uploads:
             if row["upload"] not in self._busy:
                 self._drop(row)
                 gone += 1
         for row in blobs:
-            if (row["tenant"], row["sha256"]) not in in_use:
-                self._state.remove_blob(row["tenant"], row["sha256"])
-                self._files.blob(row["tenant"], row["sha256"]).unlink(missing_ok=True)
-                gone += 1
+            with self._files.turn(row["sha256"]):
+                if self._state.end_use(row["tenant"], row["sha256"], "input"):
+                    self._files.blob(row["tenant"], row["sha256"]).unlink(missing_ok=True)
+                    gone += 1
         return gone

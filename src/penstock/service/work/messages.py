@@ -27,6 +27,9 @@ COUNTERS = (
 )  # fmt: skip
 """Of a worker's cache, since it began (`penstock.runtime.keystore.cache.CacheStats`)."""
 
+HEADER_BYTES = 4096
+"""What the file of a ciphertext has besides its words, at most."""
+
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
