@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +16,14 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import UsageError
+from penstock.base.system.workers import python_module
+from penstock.base.types import Row
+from penstock.errors import PenstockError, UsageError
+from penstock.program.package.builder import PackageBuilder
+from penstock.program.package.content import ConstantsInMemory, Input, Output, Verb
 from penstock.program.package.file import write_package
+from penstock.runtime.keystore import parameter_digest
+from penstock.runtime.native.engine import make_context
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.work.admission import Limits
@@ -267,6 +275,30 @@ def test_a_cancelled_job_ends_without_results_and_a_forgotten_tenant_has_no_keys
         assert pool.snapshot()["key_bytes"].keys() == {"bob"}
 
 
+def test_a_worker_drops_the_programs_that_only_a_forgotten_tenant_has_run(site: Site) -> None:
+    with opened(site) as (pool, told):
+        jobs = [site.job(*each)[0] for each in (("alice", SHORT), ("bob", SHORT), ("alice", OTHER))]
+        for spec in jobs:
+            pool.submit(spec)
+        until(lambda: len(told.done) == 3)
+        shared, own = jobs[0].package, jobs[2].package
+
+        def held() -> set[str]:
+            links = list(Path(f"/proc/{pid(pool)}/fd").iterdir())
+            return {str(link.readlink()) for link in links if link.is_symlink()}
+
+        assert {str(shared), str(own)} <= held()
+        pool.forget_tenant("alice")
+        until(lambda: str(own) not in held())
+        assert str(shared) in held()
+        pool.forget_tenant("bob")
+        until(lambda: str(shared) not in held())
+        again, clear = site.job("bob", SHORT)
+        pool.submit(again)
+        until(lambda: again.job in told.done)
+        site.check(again, clear)
+
+
 def test_admission_refuses_early_with_a_time_to_come_back(site: Site) -> None:
     with opened(site, limits=Limits(jobs=2, backlog_s=10.0, memory_bytes=1 << 30)) as (pool, _):
         first, _ = site.job("alice", LONG, compute_s=6.0)
@@ -444,3 +476,33 @@ def test_a_deployment_states_the_keys_and_seconds_that_workers_plan_with(tmp_pat
     assert found["predicted"]["seconds"] == planned.compute_s
     assert CkksParameters.from_dict(found["params"]) == planned.params != made.params
     assert found["planned_key_bytes"] == budget
+
+
+def examined(path: Path, params: CkksParameters, name: str = "x", *, outputs: int = 1) -> Row:
+    """What the examination of a small package prints."""
+    constants = ConstantsInMemory()
+    builder = PackageBuilder(constants)
+    x = builder.encrypt(Input(name, 8))
+    for number in range(outputs):
+        builder.output(builder.add(Verb.MOD_DROP, [x], argument=number + 1), Output(f"y{number}", 8))
+    write_package(builder.finish("small", params, constants), path, force=True)
+    command = [*python_module("penstock.service.http.examine"), str(path), str(4 << 30), str(BUDGET), ""]
+    verdict: Row = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
+    return verdict
+
+
+@pytest.mark.parametrize("name", ["sharp", "heap", "lattigo-logn14-qp438"])
+def test_a_set_that_every_submission_refuses_is_refused_at_the_deployment(tmp_path: Path, name: str) -> None:
+    params = catalogue.get(name)
+    for check in (parameter_digest, make_context):  # of a submission; of a worker
+        with pytest.raises(PenstockError) as refused:
+            check(params)
+        assert str(refused.value) == examined(tmp_path / "small.pkg", params)["refused"]
+    assert "found" in examined(tmp_path / "small.pkg", catalogue.get("insecure-small"))
+
+
+def test_the_examination_predicts_the_bytes_of_results_by_their_limbs(tmp_path: Path) -> None:
+    params = catalogue.get("insecure-small")
+    found = examined(tmp_path / "small.pkg", params, outputs=2)["found"]
+    words = params.ciphertext_bytes(1) + params.ciphertext_bytes(2)
+    assert words < found["output_bytes"] <= words + 2 * 4096

@@ -47,16 +47,16 @@ def nobody() -> None: ...
 def test_programs_leave_by_bytes_and_the_longest_unused_first() -> None:
     held = kept(3 * EMPTY)
     for name in "abc":
-        held.program(name, lambda name=name: program(name), nobody)  # type: ignore[misc]
+        held.program(name, "t", lambda name=name: program(name), nobody)  # type: ignore[misc]
     assert held.known("a") is not None
-    held.program("d", lambda: program("d"), nobody)
+    held.program("d", "t", lambda: program("d"), nobody)
     assert [name for name in "abcd" if held.known(name)] == ["a", "c", "d"]
     assert held.figures()["program_bytes"] == 3 * EMPTY
 
 
 def test_a_program_that_is_larger_than_all_is_made_for_its_job_and_not_kept() -> None:
     held = kept(EMPTY - 1)
-    assert held.program("a", lambda: program("a"), nobody).name == "a"
+    assert held.program("a", "t", lambda: program("a"), nobody).name == "a"
     assert held.known("a") is None
     assert held.figures()["program_bytes"] == 0
 
@@ -70,10 +70,10 @@ def test_jobs_of_one_program_wait_for_it_and_jobs_of_others_do_not() -> None:
         return program("a")
 
     found: list[WorkerProgram] = []
-    threads = [threading.Thread(target=lambda: found.append(held.program("a", slowly, nobody))) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: found.append(held.program("a", "t", slowly, nobody))) for _ in range(3)]
     for thread in threads:
         thread.start()
-    assert held.program("b", lambda: program("b"), nobody).name == "b"
+    assert held.program("b", "t", lambda: program("b"), nobody).name == "b"
     assert found == []
     may_end.set()
     for thread in threads:
@@ -90,8 +90,8 @@ def test_one_that_is_not_wanted_any_more_leaves_its_place_to_the_next() -> None:
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        held.program("a", refused, nobody)
-    assert held.program("a", lambda: program("a"), nobody).name == "a"
+        held.program("a", "t", refused, nobody)
+    assert held.program("a", "t", lambda: program("a"), nobody).name == "a"
 
 
 def test_who_waits_for_a_program_is_asked_whether_to_go_on() -> None:
@@ -105,11 +105,11 @@ def test_who_waits_for_a_program_is_asked_whether_to_go_on() -> None:
     def ends() -> None:
         raise TimeoutError
 
-    maker = threading.Thread(target=lambda: held.program("a", slowly, nobody))
+    maker = threading.Thread(target=lambda: held.program("a", "t", slowly, nobody))
     maker.start()
     assert begun.wait(10)
     with pytest.raises(TimeoutError):
-        held.program("a", slowly, ends)
+        held.program("a", "t", slowly, ends)
     may_end.set()
     maker.join(10)
 

@@ -10,14 +10,19 @@ import resource
 import sys
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from penstock.base.system.workers import no_core_files
 from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.lab.prediction.prediction import predict
 from penstock.program.evaluator.tally import tally_of
 from penstock.program.package.file import check_package, complex_outputs
+from penstock.runtime.native.engine import make_context
 from penstock.scheme.machines import load_machine
-from penstock.service.work.programs import job_bytes, plan_program
+from penstock.scheme.traces.schema import Trace
+from penstock.service.work.messages import HEADER_BYTES
+from penstock.service.work.programs import check_runs, job_bytes, plan_program
 
 
 def describe(path: Path, key_bytes: int, machine: str = "") -> Row:
@@ -31,6 +36,8 @@ def describe(path: Path, key_bytes: int, machine: str = "") -> Row:
     """
     check_package(path)
     planned = plan_program(path, key_bytes)
+    make_context(planned.params)  # what a worker and a submission refuse of a set is refused now
+    check_runs(planned)
     package, params, tally = planned.package, planned.params, tally_of(planned.trace)
     are_complex = complex_outputs(package)
     keys = [{"key": key, "limbs": limbs, "bytes": planned.needs[key]} for key, limbs in planned.keys.items()]
@@ -50,6 +57,7 @@ def describe(path: Path, key_bytes: int, machine: str = "") -> Row:
             {"name": vector.name, "length": vector.length, "complex": vector.name in are_complex}
             for vector in package.outputs
         ],
+        "output_bytes": _output_bytes(planned.trace),
         "params": params.to_dict(),
         "keys": keys,
         "planned_key_bytes": key_bytes,
@@ -62,6 +70,13 @@ def describe(path: Path, key_bytes: int, machine: str = "") -> Row:
             "operations": tally.num_operations,
         },
     }
+
+
+def _output_bytes(trace: Trace) -> int:
+    """Of the files of all results."""
+    rows, sizes = trace.operations.filter(pc.equal(trace.operations["kind"].cast("string"), "decrypt")), trace.objects
+    size_of = dict(zip(sizes["id"].to_pylist(), sizes["bytes"].to_pylist(), strict=True))
+    return sum(HEADER_BYTES + sum(size_of[each] for each in operands) for operands in rows["operands"].to_pylist())
 
 
 def main(path: str, most_bytes: str, key_bytes: str, machine: str = "") -> int:

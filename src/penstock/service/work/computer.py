@@ -174,6 +174,7 @@ class Computer:
         cancelled = self._running[spec.job][1]
         kind, answer = "failed", Row()
         try:
+            _go_on(cancelled)  # of a tenant that was forgotten meanwhile nothing is compiled
             figures, times = self._compute(spec, cancelled, slot)
             kind, answer = "done", {"figures": figures, "times": times}
         except PenstockError as error:
@@ -208,6 +209,7 @@ class Computer:
             self._forgotten -= now
         for tenant in now:
             self.cache.forget_tenant(tenant)
+            self._kept.forget(tenant)
 
     # One job.
     def _compute(self, spec: JobSpec, cancelled: threading.Event, slot: int) -> tuple[JobFigures, JobTimes]:
@@ -317,7 +319,7 @@ class Computer:
             )
             return known
 
-        return self._kept.program(name, made, partial(_go_on, cancelled))
+        return self._kept.program(name, spec.tenant, made, partial(_go_on, cancelled))
 
     def _uses(self, spec: JobSpec, program: WorkerProgram) -> list[KeyUse]:
         """The job's key uses, with names of the tenant's pair; every key is there with enough limbs.

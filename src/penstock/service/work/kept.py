@@ -72,6 +72,8 @@ class KeptWork:
         self._settings, self._lock = settings, threading.Lock()
         self._things: OrderedDict[Hashable, tuple[WorkerProgram | Evaluator, int]] = OrderedDict()
         """Name -> thing and its bytes, the longest unused first. An evaluator's name ends with a number."""
+        self._owners: dict[Hashable, set[str]] = {}
+        """Program -> tenants that have run it. Those of no tenant that is left are dropped."""
         self._bytes = self._count = 0
         self._making: dict[Hashable, threading.Event] = {}
         # Compiling makes millions of objects and no cycles: each look at all of them would hold up every thread.
@@ -98,8 +100,8 @@ class KeptWork:
                 self._things.move_to_end(name)
             return thing if isinstance(thing, WorkerProgram) else None
 
-    def program(self, name: Hashable, make: Callable[[], WorkerProgram], go_on: GoOn) -> WorkerProgram:
-        """A program, made where it is not there. Jobs that want the same one wait for it; no other one does.
+    def program(self, name: Hashable, tenant: str, make: Callable[[], WorkerProgram], go_on: GoOn) -> WorkerProgram:
+        """A program of a tenant, made where it is not there. Jobs that want the same one wait; no other one does.
 
         Raises: as `make`, and as `go_on`, which is asked while it waits.
         """
@@ -115,13 +117,25 @@ class KeptWork:
             try:
                 known = make()
                 self._put(name, known, known.bytes)
-                return known
+                break
             finally:
                 with self._lock:
                     del self._making[name]
                 made.set()
                 self.trim()
+        with self._lock:
+            if name in self._things:
+                self._owners.setdefault(name, set()).add(tenant)
         return known
+
+    def forget(self, tenant: str) -> None:
+        """Drop the programs that only this tenant has run; their packages are closed with them."""
+        with self._lock:
+            for name, owners in list(self._owners.items()):
+                owners.discard(tenant)
+                if not owners:
+                    self._drop(name)
+        self.trim()
 
     # Evaluators.
     def take(self, params: CkksParameters, level: int) -> Evaluator:
@@ -159,6 +173,7 @@ class KeptWork:
 
     def _drop(self, name: Hashable) -> WorkerProgram | Evaluator:
         thing, size = self._things.pop(name)
+        self._owners.pop(name, None)
         self._bytes -= size
         return thing
 

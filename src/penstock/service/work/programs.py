@@ -160,13 +160,27 @@ def parameter_name(params: CkksParameters) -> Hashable:
     return parameter_digest(params), params.scaling, params.scale_bits
 
 
+def check_runs(planned: Planned) -> None:
+    """Raises: UsageError: it makes an output twice or not at all, or leaves an input unused. ParamsError: no keys can
+    be of its set."""
+    package = planned.package
+    if len(set(planned.outputs)) < len(planned.outputs):
+        raise UsageError(f"'{package.name}' makes an output twice: a service gives each once")
+    for what, used, stated in (
+        ("uses the inputs", planned.inputs, package.inputs),
+        ("makes the outputs", planned.outputs, package.outputs),
+    ):
+        if set(used) != {vector.name for vector in stated}:
+            raise UsageError(f"'{package.name}' {what} {list(used)}, and states {[vector.name for vector in stated]}")
+    parameter_digest(planned.params)
+
+
 def compile_planned(
     planned: Planned, context: _engine.CkksContext, threads: int, go_on: GoOn = _nobody_asks
 ) -> WorkerProgram:
     """The tasks of a planned package. Raises: UsageError: it makes an output twice. As `go_on`."""
     package, params, inputs, outputs = planned.package, planned.params, planned.inputs, planned.outputs
-    if len(set(outputs)) < len(outputs):
-        raise UsageError(f"'{package.name}' makes an output twice: a service gives each once")
+    check_runs(planned)
 
     def program(ev: CompilingEvaluator) -> None:
         note = ev.builder.on_add
