@@ -160,6 +160,24 @@ def test_parallel_uploads_and_submissions_share_one_quota(front: Front) -> None:
     assert service.state.used_bytes("a") <= 1000
 
 
+def test_keys_that_take_more_room_than_their_upload_are_refused_before_they_are_imported(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytes(1000)
+    service = front(tenant_bytes=len(PACKAGE) + len(content) + 100)
+    deploy(service)
+    imported: list[object] = []
+    monkeypatch.setattr(service.keys._store, "import_openfhe", lambda *given, **named: imported.append(given) or [])
+    asked = {"kind": "key", "bytes": len(content), "sha256": digest(content), "name": "relin", "params": "p"}
+    begun = service.uploads.begin(OWNER, asked)["upload"]
+    assert refusal(lambda: commit(service, begun, content)) == (507, "quota")
+    assert not imported
+    service = front()
+    monkeypatch.setattr(service.keys._store, "import_openfhe", lambda *given, **named: imported.append(given) or [])
+    service.uploads.commit(OWNER, begun)
+    assert len(imported) == 1
+
+
 def test_a_smaller_quota_refuses_new_work_and_keeps_the_old(front: Front) -> None:
     service = front()
     deploy(service)
@@ -425,3 +443,29 @@ def test_a_name_that_the_file_system_takes_for_another_tenants_is_refused(
     assert refusal(lambda: service.add_tenant(SERVER, "A")) == (422, "tenant-name")
     assert not service.add_tenant(SERVER, "a")
     assert service.add_tenant(SERVER, "B")
+
+
+# Programs that no job could be of
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"predicted": {"key_bytes": 0, "seconds": 1.0, "memory_bytes": 9 << 30}}, "work.memory"),
+        ({"inputs": [{"name": "x" * 201}]}, "201 characters"),
+        ({"outputs": [{"name": ""}]}, "0 characters"),
+        ({"inputs": [{"name": "x"}, {"name": "x"}]}, "one name"),
+        ({"inputs": [{"name": f"x{number}"} for number in range(1000)]}, "too long for the body"),
+    ],
+)
+def test_a_program_that_every_submission_refuses_is_not_deployed(
+    front: Front, monkeypatch: pytest.MonkeyPatch, change: dict, said: str
+) -> None:
+    service = front()
+    package = send(service, PACKAGE, "package")
+    monkeypatch.setattr(service.programs, "_examine", lambda path: described(1) | change)
+    with pytest.raises(Problem, match=said) as refused:
+        service.programs.deploy(OWNER, "p", package)
+    assert refused.value.status == 422
+    monkeypatch.setattr(service.programs, "_examine", lambda path: described(1))
+    assert service.programs.deploy(OWNER, "p", package)[0]

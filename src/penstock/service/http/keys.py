@@ -10,12 +10,15 @@ from functools import lru_cache
 from pathlib import Path
 
 from penstock.base.types import Row, Rows, RowView
+from penstock.base.units import WORD_BYTES
 from penstock.errors import KeyDamaged, KeyRefused, PenstockError, StoreUnusable
 from penstock.runtime.keystore import KeyStore, StoredKey, is_segment, parameter_digest
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.http.problems import Problem, no_such, problem_of
 from penstock.service.http.state import ServiceState
 
+_BLOCK_BYTES, _HEADER_BYTES = 4096, 3 * 4096
+"""Of a segment: rows and header begin and end with blocks."""
 _TRIES, _PAUSE_S = 20, 0.1
 """A worker that opens the store keeps it from being changed for a moment."""
 
@@ -64,10 +67,11 @@ class Keys:
                 self._used[tenant] = used
         return used
 
-    def take(self, tenant: str, file: Path, upload: RowView) -> Rows:
+    def take(self, tenant: str, file: Path, upload: RowView, check: Callable[[int], None]) -> Rows:
         """Import the keys in a file, all or none.
 
-        Args:   upload: `params`, the program that they are for; `name`, the key of a file with a single one.
+        Args:   upload: `params`, the program that they are for; `name`, the key of a file with a single one. check:
+                refuses so many bytes besides those of the file.
         Raises: Problem: bytes that hold no key of this tenant, pair and set.
         """
         program = self._state.program(tenant, upload["params"] or "")
@@ -81,6 +85,7 @@ class Keys:
                 if is_segment(file):
                     imported = [self._store.import_segment(file, tenant=tenant, params=params, is_given=True)]
                 else:
+                    check(_more_bytes(upload["bytes"], params))
                     imported = self._store.import_openfhe(tenant, file, params=params, key=upload["name"])
         except (KeyRefused, KeyDamaged) as error:
             reason = str(error).replace(f"{file}: ", "").replace(str(file), "the upload")
@@ -146,6 +151,13 @@ class Keys:
                 self._there[tenant, digest] = known
             held = _held(known, description["keys"])
         return held
+
+
+def _more_bytes(size: int, params: CkksParameters) -> int:
+    """What the store's segments of OpenFHE's keys have at most besides the words: headers, and rows of whole blocks."""
+    row = params.ring_dim * WORD_BYTES
+    keys = 1 + size // (4 * row)
+    return keys * _HEADER_BYTES + size * (-row % _BLOCK_BYTES) // row
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,6 @@ from penstock.base.types import Row, Rows
 from penstock.service.http.config import Config
 from penstock.service.http.limits import BODY_BYTES
 from penstock.service.http.problems import Problem, no_such
-from penstock.service.http.results import predicted_output_bytes
 from penstock.service.http.state import ServiceState
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
@@ -111,7 +110,6 @@ class Programs:
             ("seconds", predicted["seconds"], limits.program_s, "limits.program_seconds"),
             ("bytes of memory", memory, limits.program_bytes, "limits.program_bytes"),
             ("bytes of memory besides keys", predicted["memory_bytes"], self._memory_bytes, "work.memory"),
-            ("bytes of results", predicted_output_bytes(description), limits.tenant_bytes, "limits.tenant_bytes"),
         ):
             if value > most:
                 raise Problem(

@@ -376,7 +376,9 @@ class UnfinishedUploads:
         taken: Row = {"blob": row["sha256"], "kind": row["kind"], "bytes": row["bytes"]}
         if row["kind"] == "key":
             try:
-                taken["keys"] = self._keys.take(tenant, path, row)
+                taken["keys"] = self._keys.take(
+                    tenant, path, row, lambda more: self._state.check_fit(tenant, self._quota.fits(tenant, more))
+                )
             except Problem as problem:
                 if problem.status == 422:
                     self._drop(row)
