@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
+
+_TESTS = str(Path(__file__).parents[1])
 
 
 def mounts() -> bool:
@@ -31,4 +34,5 @@ def on_a_small_disk(folder: Path, code: str, size: str = "64k") -> subprocess.Co
         text=True,
         timeout=60,
         check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([_TESTS, os.environ.get("PYTHONPATH", "")])},
     )

@@ -24,7 +24,7 @@ TokenName = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 
 def administration(service: ServiceFront) -> ASGIApp:
     """The guarded application of operators."""
-    app = bare("penstock serve: administration")
+    app = bare("penstock serve: administration", service.log)
     _of_server(app, service)
     _of_tenants(app, service)
     _of_tokens(app, service)
@@ -129,11 +129,13 @@ def _of_tokens(app: FastAPI, service: ServiceFront) -> None:
 
     @app.delete("/v1/tenants/{tenant}/tokens/{identity}")
     def end(tenant: PathName, identity: TokenName, caller: Operates) -> Row:
-        """End a token now."""
+        """End a token now, also where the disk is full: `saved` says whether the end outlasts this server."""
         _token(service, tenant, identity)
-        service.state.end_token(tenant, identity, service.state.clock())
-        service.state.record(caller, "end token", f"{identity} of {tenant}")
-        return {"identity": identity, "state": "ended"}
+        saved = service.state.end_token_at_once(caller, tenant, identity, service.state.clock())
+        if saved:
+            return {"identity": identity, "state": "ended", "saved": True}
+        remedy = "free some space: the server tries again; if it stops before, the token is valid again"
+        return {"identity": identity, "state": "ended", "saved": False, "remedy": remedy}
 
 
 def _check(service: ServiceFront, tenant: str) -> None:

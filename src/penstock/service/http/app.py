@@ -22,6 +22,7 @@ from penstock.base.version import __version__
 from penstock.errors import PenstockError
 from penstock.service.http import seeing
 from penstock.service.http.limits import Gate
+from penstock.service.http.logs import Log
 from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
 from penstock.service.http.programs import MOST_INPUTS, NAME_CHARS
 from penstock.service.http.service import ServiceFront
@@ -141,7 +142,7 @@ Sends = Annotated[Caller, Depends(needs(""))]
 
 def application(service: ServiceFront) -> ASGIApp:
     """The guarded application of tenants."""
-    app = bare("penstock serve")
+    app = bare("penstock serve", service.log)
     _of_health(app, service)
     _of_uploads(app, service)
     _of_programs(app, service)
@@ -150,8 +151,8 @@ def application(service: ServiceFront) -> ASGIApp:
     return Gate(app, service.state, service.config.limits, service.metrics, service.log)
 
 
-def bare(title: str) -> FastAPI:
-    """An application without routes, whose errors are problems."""
+def bare(title: str, log: Log) -> FastAPI:
+    """An application without routes, whose errors are problems; the log has those of the server in full."""
     app = FastAPI(
         title=title,
         version=__version__,
@@ -163,6 +164,7 @@ def bare(title: str) -> FastAPI:
     )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _unrouted)
+    app.state.log = log
     for kind in (PenstockError, OSError):
         app.add_exception_handler(kind, _refused)
     return app
@@ -171,6 +173,8 @@ def bare(title: str) -> FastAPI:
 async def _refused(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     request.state.refused = problem.reason
+    if problem.status >= 500 and problem is not error:  # what is not told
+        request.app.state.log.write("failure", error=type(error).__name__, detail=str(error)[:500])
     return JSONResponse(problem.body(), problem.status, problem.headers(), MEDIA_TYPE)
 
 
@@ -202,10 +206,8 @@ def _of_health(app: FastAPI, service: ServiceFront) -> None:
 
     @app.get("/v1/ready")
     def ready() -> Row:
-        """Jobs are taken: the database answers, and the server does not drain."""
-        if service.jobs.draining:
-            raise Problem(503, "the server is draining", remedy="use another server", kind="draining", retry_after_s=10)
-        service.state.check()
+        """Jobs are taken: the disk has room, the database takes writes, and the server does not drain."""
+        service.check_ready()
         return {"status": "ready"}
 
     @app.delete("/v1/tenant")
@@ -307,6 +309,7 @@ def _of_keys(app: FastAPI, service: ServiceFront) -> None:
         if any(job["tenant"] == caller.tenant for job in service.state.open_jobs()):
             raise Problem(409, "jobs wait or run", remedy="cancel them, or wait", kind="keys-busy")
         service.jobs.pool.forget_tenant(caller.tenant)
+        service.reserve.give_up()
         removed = service.keys.forget(caller.tenant)
         service.state.record(caller, "remove keys", str(removed))
         return {"removed": removed}

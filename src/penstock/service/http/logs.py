@@ -6,8 +6,13 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
+
+from penstock.base.system.files import os_errors
+from penstock.service.http.folder import owner_only
 
 
 class Log:
@@ -23,3 +28,16 @@ class Log:
         with self._lock, suppress(OSError, ValueError):
             self._stream.write(line + "\n")
             self._stream.flush()
+
+
+def opened(path: Path, say: Callable[[str], object]) -> TextIO:
+    """A log to append to, for this user alone. Raises: FolderRefused: it is another's. FileError."""
+    with os_errors(path):
+        stream = path.open("a", encoding="utf-8")
+    if path.is_file():
+        try:
+            owner_only(path, say)
+        except BaseException:
+            stream.close()
+            raise
+    return stream

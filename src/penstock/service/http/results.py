@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock.base.system.files import sync, sync_folder
 from penstock.base.types import Row, RowView
 from penstock.scheme.params.ckks import CkksParameters
+from penstock.service.http.clock import boot_identity
 from penstock.service.http.state import ServiceState
 from penstock.service.http.tables import OPEN_STATES
 from penstock.service.http.uploads import Files
@@ -64,7 +65,7 @@ class Results:
 
         They are there if the machine has run since, and are synced now. Else their jobs wait again.
         """
-        boot, before = _boot(), self._state.noted(_BOOT)
+        boot, before = boot_identity(), self._state.noted(_BOOT)
         if before is None:  # no server was here that left results unsynced
             self._state.note(_BOOT, boot)
             return
@@ -89,14 +90,6 @@ def predicted_output_bytes(description: RowView) -> int:
         return int(description["output_bytes"])
     params, outputs = CkksParameters.from_dict(description["params"]), len(description["outputs"])
     return outputs * (params.ciphertext_bytes(params.num_q) + HEADER_BYTES)
-
-
-def _boot() -> str:
-    """What tells this start of the machine from the next; empty: unknown."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
 
 
 def sweep_files(files: Files, state: ServiceState) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 
 from penstock.base.types import Row, Rows
@@ -52,7 +51,7 @@ def work(service: ServiceFront, most: int) -> Row:
     ]
     return {
         **snapshot,
-        "at_s": time.time(),
+        "at_s": service.state.clock(),
         "tenants": tenants,
         "more_tenants": max(0, len(ranked) - MOST_ROWS),
         "programs": _latencies(service.jobs.pool.recorded())[:MOST_ROWS],

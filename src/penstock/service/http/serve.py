@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import resource
 import signal
 import socket
@@ -16,6 +17,7 @@ from penstock.base.types import Row
 from penstock.service.http.admin import administration
 from penstock.service.http.app import application
 from penstock.service.http.config import Config
+from penstock.service.http.folder import StateUnusable
 from penstock.service.http.jobs import Jobs
 from penstock.service.http.logs import Log
 from penstock.service.http.service import ServiceFront, pool_of
@@ -49,17 +51,22 @@ def serve(
     Raises: UsageError; StateUnusable; StoreUnusable; FileError.
     """
     _more_files()
+    os.umask(0o077)
     sockets = [bound(config.listen, _ANOTHER)]
     try:
         sockets.append(bound(config.admin, _ANOTHER))
         service = ServiceFront(config, log, make_pool)
         try:
+            for note in service.notes:
+                say(note)
             for whose, token in service.first_tokens().items():
                 say(f"token of the {whose}, shown once: {token.text}")
             resumed = service.start()
             if resumed:
                 say(f"{resumed} accepted jobs of the last server were submitted again")
             asyncio.run(_serve(service, sockets, say))
+            if service.lost:
+                raise StateUnusable(f"another server uses the database now ({service.lost}): this one stopped")
         finally:
             service.close()
     finally:

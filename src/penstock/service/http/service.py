@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from penstock.base.system.host import available_cores
 from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.runtime.keystore import KeyStore, check_tenant
+from penstock.service.http.clock import ServiceClock
 from penstock.service.http.config import Config
+from penstock.service.http.folder import (
+    DatabaseLock,
+    FileLock,
+    FolderRefused,
+    Reserve,
+    StateUnusable,
+    addresses,
+    database_file,
+    hold_database,
+    is_full,
+    owner_only,
+    who,
+)
 from penstock.service.http.jobs import Jobs
 from penstock.service.http.keys import Keys
 from penstock.service.http.logs import Log
@@ -29,7 +47,7 @@ from penstock.service.work.messages import WorkerSettings
 from penstock.service.work.order import Order
 from penstock.service.work.pool import Isolation, WorkerPool
 
-SWEEP_S = 30.0
+SWEEP_S, TICK_S, PROBE_S = 30.0, 1.0, 1.0
 SWEEPS_OF_FILES = 20
 """Of so many sweeps one looks for files without a row."""
 SERVER = Caller(tenant="", token="server", scopes=frozenset())
@@ -87,12 +105,18 @@ class ServiceFront:
 
     def __init__(self, config: Config, log: Log, make_pool: Callable[[Config, Jobs], WorkerPool] = pool_of) -> None:
         self.config, self.log, self.metrics = config, log, Metrics()
-        config.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        hide(str(config.folder), socket.gethostname())
-        self.state = ServiceState(config.database)
-        self.files = Files(config.folder, self.state.eras)
-        # Workers confine themselves to it when they start.
-        self.files.tenants.mkdir(exist_ok=True, mode=0o700)
+        self.files, self.notes = Files(config.folder), list[str]()
+        """What an operator should hear at the start."""
+        self._held = ExitStack()
+        with ExitStack() as stack:
+            self._hold(stack)
+            self._held = stack.pop_all()
+        self.files.eras = self.state.eras
+        self.reserve = Reserve(config.folder / "reserve")
+        self.reserve.keep()
+        self.state.give_up_room = self.reserve.give_up
+        self._probing, self._probed_s, self.trouble = threading.Lock(), 0.0, ""
+        """Why nothing can be written to the database; empty: it can."""
         self.keys = Keys(KeyStore(self.files.store), self.state)
         self.uploads = UnfinishedUploads(config, self.state, self.files, self.keys, self.metrics)
         self.programs = Programs(config, self.state, self.files)
@@ -102,6 +126,81 @@ class ServiceFront:
         self._sweeper = threading.Thread(target=self._sweep_often, name="sweeper", daemon=True)
         self.drain_asked: Callable[[], object] = lambda: None
         """What an operator's request to drain calls."""
+
+    def _hold(self, stack: ExitStack) -> None:
+        """Lock the folder and the database, let nobody else read them, and open the state, until the stack ends."""
+        config, say = self.config, self.notes.append
+        real = owner_only(config.folder, say, make=True)
+        stack.callback(FileLock(real / "server.lock", f"the folder {config.folder}", real).release)
+        # Workers confine themselves to it when they start.
+        for folder in (self.files.tenants, self.files.store):
+            owner_only(folder, say, make=True)
+        hide(str(config.folder), str(real), socket.gethostname(), *addresses(config.database))
+        file = database_file(config.database)
+        if file is not None and any(self.files.tenants.iterdir()) and not (file.exists() and file.stat().st_size):
+            raise FolderRefused(
+                f"the folder {config.folder} holds tenants' content, and its database {file} is empty or gone: restore "
+                "it from a backup, or name another folder"
+            )
+        try:
+            lock = hold_database(config.database, say)
+        except SQLAlchemyError as error:
+            raise StateUnusable(
+                f"the state's database does not answer ({getattr(error, 'orig', error)}); check its address"
+            ) from error
+        if lock is not None:
+            stack.callback(lock.release)
+        self._lock = lock if isinstance(lock, DatabaseLock) else None
+        self.state = ServiceState(config.database, lock=self._lock)
+        stack.callback(self.state.close)
+        clock = ServiceClock(self.state.noted("clock"), self.state.last_time())
+        self.state.continued(clock)
+        self.clock = clock
+        self.notes += clock.notes()
+        place, before = f"{real} {real.stat().st_ino}", self.state.noted("folder")
+        if before and not {*before.rsplit(" ", 1)} & {*place.rsplit(" ", 1)}:
+            say(
+                f"the state was in {before.rsplit(' ', 1)[0]} before: if that is served as well, jobs run twice, "
+                "and ended tokens work there"
+            )
+        self.state.note("folder", place)
+        self.state.note("server", who())
+
+    @property
+    def lost(self) -> str:
+        """Who has taken the database over; empty: nobody."""
+        return "" if self._lock is None else self._lock.lost
+
+    def check_ready(self) -> None:
+        """Raises: Problem: jobs cannot be taken now, and why."""
+        if self.jobs.draining:
+            raise Problem(503, "the server is draining", remedy="use another server", kind="draining", retry_after_s=10)
+        file = database_file(self.config.database)
+        for folder in (self.config.folder, *([] if file is None else [file.parent])):
+            if is_full(folder):
+                raise Problem(
+                    503, "the server's disk has no room", remedy="come again when the operator freed some",
+                    kind="disk-full", retry_after_s=30,
+                )  # fmt: skip
+        self.state.check()
+        self._probe()
+        if self.trouble:
+            raise Problem(
+                503, f"the server's database takes nothing: {self.trouble}", remedy="come again later", kind="database",
+                retry_after_s=5,
+            )  # fmt: skip
+
+    def _probe(self) -> None:
+        """Write to the database, at most once a second and one at a time."""
+        if time.monotonic() - self._probed_s >= PROBE_S and self._probing.acquire(blocking=False):
+            try:
+                self.state.note("clock", self.clock.word(), soon=True)
+                self.trouble = ""
+            except (Problem, SQLAlchemyError) as error:
+                self.trouble = error.detail if isinstance(error, Problem) else "a write is refused"
+            finally:
+                self._probed_s = time.monotonic()
+                self._probing.release()
 
     def start(self) -> int:
         """End removals, start the workers and submit the accepted jobs again; how many."""
@@ -114,13 +213,15 @@ class ServiceFront:
     def drain(self, timeout_s: float) -> None:
         """Take no more jobs, and wait for the running ones."""
         self.jobs.draining = True
-        self.jobs.pool.drain(timeout_s)
+        self.jobs.pool.drain(0.0 if self.lost else timeout_s)
 
     def close(self) -> None:
         """Stop. Jobs that did not end are submitted again at the next start."""
         self._ended.set()
         self.jobs.close()
-        self.state.close()
+        with suppress(Problem):
+            self.state.note("clock", self.clock.word())
+        self._held.close()
 
     def first_tokens(self) -> dict[str, NewToken]:
         """Tokens of a new state, by whose they are; later none."""
@@ -158,6 +259,7 @@ class ServiceFront:
 
         From its first word on, no request of the tenant is served. What cannot be removed now is tried again later.
         """
+        self.reserve.give_up()
         self.state.bury(tenant, keep_tokens=keep_tokens)
         self.state.record(caller, "forget tenant", tenant)
         keys = self._end_removal(tenant)
@@ -192,16 +294,37 @@ class ServiceFront:
         self._sweeps += 1
         if self._sweeps % SWEEPS_OF_FILES == 0:
             sweep_files(self.files, self.state)
+        if jump_s := self.clock.jumped():
+            self.log.write("the machine's clock jumped, and the service's goes on", seconds=round(jump_s, 3))
+        with suppress(Problem):
+            self.state.note("clock", self.clock.word(), soon=True)
         self.jobs.submit_stray()
         uploads, blobs, jobs = self.state.expired()
         return self.uploads.expire(uploads, blobs) + self.jobs.expire(jobs)
 
     def _sweep_often(self) -> None:
-        while not self._ended.wait(SWEEP_S):
+        swept_s = time.monotonic()
+        while not self._ended.wait(TICK_S):
             try:
+                self._tick()
+                if time.monotonic() - swept_s < SWEEP_S:
+                    continue
+                swept_s = time.monotonic()
                 gone = self.sweep()
-            except (PenstockError, OSError) as error:
-                self.log.write("sweep failed", error=type(error).__name__)
+            except (PenstockError, OSError, SQLAlchemyError) as error:
+                self.log.write("sweep failed", error=type(error).__name__, detail=str(error)[:300])
             else:
                 if gone:
                     self.log.write("sweep", removed=gone)
+
+    def _tick(self) -> None:
+        """Keep the lock and the room, and write what could not be written."""
+        self.reserve.keep()
+        self.state.write_ends()
+        if self._lock is not None and not self.jobs.draining:
+            with suppress(Problem, SQLAlchemyError):
+                self._lock.ensure()
+            if self.lost:
+                self.log.write("another server uses the database now, and this one stops", holder=self.lost)
+                self.jobs.draining = True
+                self.drain_asked()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,8 +22,9 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from penstock.base.system.files import sync_folder
 from penstock.base.types import Row, Rows, RowView
-from penstock.errors import PenstockError
 from penstock.service.http import tables
+from penstock.service.http.clock import ServiceClock, move_ends
+from penstock.service.http.folder import DatabaseLock, StateUnusable, also_if_full, check_database, database_file
 from penstock.service.http.problems import Problem, being_removed, no_such, too_many
 from penstock.service.http.tables import OPEN_STATES, about, audit, blobs, jobs, programs, tenants, tokens, uploads
 from penstock.service.http.tables import count as _count
@@ -47,19 +49,19 @@ def _fits(used: int) -> None:
 _are_open = jobs.c.state.in_(OPEN_STATES)
 
 
-class StateUnusable(PenstockError):
-    """The database cannot be used: its server is gone, or its tables are of another version."""
-
-
 class ServiceState:
     """The state. Thread safe.
 
-    Args:   url: of SQLAlchemy; clock: seconds since 1970.
-    Raises: StateUnusable: no database, or one of another version.
+    Args:   url: of SQLAlchemy; clock: seconds since 1970; lock: without which no connection is used.
+    Raises: StateUnusable: no database, a damaged one, or one of another program or version.
     """
 
-    def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, url: str, clock: Callable[[], float] = time.time, lock: DatabaseLock | None = None) -> None:
         self.clock = clock
+        self.give_up_room: Callable[[], bool] = lambda: False
+        """Whether a full disk has more room now."""
+        self._ends: dict[str, tuple[Caller, str, float]] = {}
+        """Identity -> by whom, of which tenant and when a token was ended, that is not on the disk yet."""
         self._is_sqlite = url.startswith("sqlite")
         self._turn = threading.Lock()
         """Of writers of SQLite, which otherwise sleep between their tries."""
@@ -73,13 +75,17 @@ class ServiceState:
         if self._is_sqlite:
             sa.event.listen(self._engine, "connect", tables.as_we_use_sqlite)
             sa.event.listen(self._engine, "begin", tables.begin_sqlite)
+        if lock is not None:
+            sa.event.listen(self._engine, "connect", lambda *_: lock.ensure())
+        if (file := database_file(url)) is not None:
+            check_database(file, VERSION, list(tables.metadata.tables))
         try:
             tables.make_tables(self._engine)
             with self._writing() as connection:
                 version = connection.execute(sa.select(about.c.value).where(about.c.name == "version")).scalar()
                 if version is None:
                     connection.execute(sa.insert(about).values(name="version", value=str(VERSION)))
-        except (SQLAlchemyError, Problem) as error:
+        except (SQLAlchemyError, sqlite3.Error, Problem) as error:
             self._engine.dispose()
             raise StateUnusable(f"the state's database cannot be used ({_said(error)}); check its address") from error
         if version not in (None, str(VERSION)):
@@ -149,9 +155,7 @@ class ServiceState:
     def note(self, name: str, value: str, *, soon: bool = False) -> None:
         """Keep a word about the state itself."""
         with self._writing(soon=soon) as connection:
-            same = about.c.name == name
-            if not connection.execute(sa.update(about).where(same).values(value=value)).rowcount:
-                connection.execute(sa.insert(about).values(name=name, value=value))
+            _note(connection, name, value)
 
     def noted(self, name: str) -> str | None:
         """A word that was kept; `None`: there is none."""
@@ -201,6 +205,19 @@ class ServiceState:
         """Raises: Problem: the database does not answer."""
         self._rows(sa.select(about.c.value))
 
+    def last_time(self) -> float:
+        """A time that has been, from the audit trail; 0: nothing was."""
+        found = self._rows(sa.select(audit.c.at_s).order_by(audit.c.entry.desc()).limit(1))
+        return float(found[0]["at_s"]) if found else 0.0
+
+    @also_if_full
+    def continued(self, clock: ServiceClock) -> None:
+        """Go on by a clock that knows the last server's: what was there then does not expire by a jump."""
+        with self._writing() as connection:
+            move_ends(connection, clock)
+            _note(connection, "clock", clock.word())
+        self.clock = clock
+
     # Tenants and tokens
 
     def add_tenant(self, tenant: str) -> bool:
@@ -231,6 +248,23 @@ class ServiceState:
         columns = (tokens.c.token, tokens.c.tenant, tokens.c.scopes, tokens.c.created_s, tokens.c.expires_s)
         return self._rows(sa.select(*columns).where(tokens.c.tenant == tenant).order_by(tokens.c.created_s))
 
+    def end_token_at_once(self, caller: Caller, tenant: str, identity: str, at_s: float) -> bool:
+        """As `end_token`, also where nothing can be written: then in this process only; whether it is on the disk."""
+        self._ends[identity] = (caller, tenant, at_s)
+        return self.write_ends()
+
+    def write_ends(self) -> bool:
+        """Write the ends of tokens that are not on the disk yet; whether all are."""
+        for identity, (caller, tenant, at_s) in list(self._ends.items()):
+            try:
+                self.end_token(tenant, identity, at_s)
+                self.record(caller, "end token", f"{identity} of {tenant}")
+            except Problem:
+                return False
+            self._ends.pop(identity, None)
+        return True
+
+    @also_if_full
     def end_token(self, tenant: str, identity: str, at_s: float) -> bool:
         """Let a token end at a time, or earlier where it does already; whether there is one."""
         mine = _has(tokens, {"tenant": tenant, "token": identity})
@@ -250,8 +284,8 @@ class ServiceState:
         row = self._kept_row(tokens, token=parsed[0])
         if row is None or not is_right(parsed[1], row["digest"]):
             return None
-        ends = row["expires_s"]
-        if ends is not None and ends <= self.clock():
+        ends = [at_s for at_s in (row["expires_s"], self._ends.get(parsed[0], (None, "", None))[2]) if at_s is not None]
+        if ends and min(ends) <= self.clock():
             return None
         tenant = row["tenant"]
         era = self.eras.get(tenant, 0)
@@ -259,6 +293,7 @@ class ServiceState:
             raise being_removed(tenant)
         return Caller(tenant=tenant, token=parsed[0], scopes=frozenset(row["scopes"].split()), era=era)
 
+    @also_if_full
     def record(self, caller: Caller, action: str, subject: str = "", *, soon: bool = False) -> None:
         """Add an entry to the audit trail."""
         entry = {"tenant": caller.tenant, "token": caller.token, "action": action, "subject": subject[:500]}
@@ -269,6 +304,7 @@ class ServiceState:
         """Entries of the audit trail, the oldest first."""
         return self._rows(sa.select(audit).where(audit.c.entry > after).order_by(audit.c.entry).limit(most))
 
+    @also_if_full
     def forget_tenant(self, tenant: str, *, keep_tokens: bool) -> None:
         """Remove every row of a tenant's data; with `keep_tokens` the tenant stays. A removal that began has ended."""
         with self._burying:
@@ -276,6 +312,7 @@ class ServiceState:
                 tables.forget(connection, tenant, keep_tokens=keep_tokens)
             self.removing.discard(tenant)
 
+    @also_if_full
     def bury(self, tenant: str, *, keep_tokens: bool) -> None:
         """Begin a removal, which `forget_tenant` ends: nobody is the tenant's caller, and nothing is added to it."""
         with self._burying:
@@ -324,6 +361,7 @@ class ServiceState:
     def touch_upload(self, tenant: str, upload: str, expires_s: float) -> None:
         self._update(uploads, {"tenant": tenant, "upload": upload}, soon=True, expires_s=expires_s)
 
+    @also_if_full
     def end_upload(self, tenant: str, upload: str, blob: RowView | None = None, *, soon: bool = False) -> bool:
         """Remove an upload, and in the same transaction add the blob that it became, or one more use of it."""
         with self._writing_of(tenant, soon=soon, adds=blob is not None) as connection:
@@ -346,6 +384,7 @@ class ServiceState:
             blob = {"tenant": tenant, "sha256": sha256, "kind": kind, "expires_s": expires_s}
             return tables.add_use(connection, blob)
 
+    @also_if_full
     def end_use(self, tenant: str, sha256: str, kind: str) -> bool:
         """Let a blob's use end, where neither a program nor an open job needs it; whether the blob is removed."""
         with self._writing_of(tenant, adds=False) as connection:
@@ -379,6 +418,7 @@ class ServiceState:
         """It may be kept for the next call: it is not to be changed."""
         return self._kept_row(programs, tenant=tenant, program=program)
 
+    @also_if_full
     def remove_program(self, tenant: str, program: str) -> bool:
         """Whether there was one. Raises: Problem: open jobs are of it."""
         with self._changing() as connection:
@@ -446,7 +486,8 @@ class ServiceState:
         query = sa.select(jobs).where(jobs.c.state == "done", jobs.c.ended_s >= at_s).order_by(jobs.c.ended_s)
         return self._rows(query)
 
-    def move_job(self, job: str, state: str, *, only: Sequence[str] = OPEN_STATES, **values: object) -> bool:
+    @also_if_full
+    def move_job(self, job: str, state: str, /, *, only: Sequence[str] = OPEN_STATES, **values: object) -> bool:
         """Give a job another state, where it has one of `only` now; whether it had: `soon`."""
         with self._writing(soon=True) as connection:
             mine = (jobs.c.job == job) & jobs.c.state.in_(only)
@@ -454,6 +495,7 @@ class ServiceState:
                 connection.execute(sa.update(jobs).where(mine).values(state=state, **tables.written(values))).rowcount
             )
 
+    @also_if_full
     def remove_job(self, job: str) -> None:
         self._delete(jobs, job=job)
 
@@ -462,6 +504,12 @@ class ServiceState:
         with self._reading() as connection:
             query = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
             return {str(state): int(count) for state, count in connection.execute(query)}
+
+
+def _note(connection: sa.Connection, name: str, value: str) -> None:
+    same = about.c.name == name
+    if not connection.execute(sa.update(about).where(same).values(value=value)).rowcount:
+        connection.execute(sa.insert(about).values(name=name, value=value))
 
 
 def _said(error: Exception) -> str:
@@ -475,7 +523,7 @@ def _outages() -> Iterator[None]:
         yield
     except IntegrityError:
         raise
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         full = "disk is full" in str(error)
         raise Problem(
             507 if full else 503,

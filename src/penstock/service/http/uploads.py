@@ -64,7 +64,7 @@ class Files:
 
     def __init__(self, folder: Path, eras: Mapping[str, int] | None = None) -> None:
         self.tenants = folder / "tenants"
-        self._eras = {} if eras is None else eras
+        self.eras = {} if eras is None else eras
         self._users: Counter[str] = Counter()
         self._barred: set[str] = set()
         self._door = threading.Condition()
@@ -81,7 +81,7 @@ class Files:
         Raises: Problem: the tenant is removed, or was since the request came.
         """
         with self._door:
-            if tenant in self._barred or era not in (None, self._eras.get(tenant, 0)):
+            if tenant in self._barred or era not in (None, self.eras.get(tenant, 0)):
                 raise being_removed(tenant)
             self._users[tenant] += 1
         try:

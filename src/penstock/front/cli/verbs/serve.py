@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def command(config_path: Path | None, folder: Path, port: int, admin_port: int, 
     """
     try:
         from penstock.service.http.config import embedded, read_config
-        from penstock.service.http.logs import Log
+        from penstock.service.http.logs import Log, opened
         from penstock.service.http.serve import serve
     except ImportError as error:
         raise CapabilityMissing(f"the server is not installed ({error}): pip install 'penstock[serve]'") from error
@@ -51,5 +52,6 @@ def command(config_path: Path | None, folder: Path, port: int, admin_port: int, 
         if given:
             raise UsageError(f"{given[0]} stands in the file of --config: leave one of them out")
     config = read_config(config_path) if config_path is not None else embedded(folder, port, admin_port)
-    with nullcontext() if log_path is None else log_path.open("a", encoding="utf-8") as stream:
-        serve(config, say=lambda line: click.echo(line), log=Log(stream))
+    os.umask(0o077)
+    with nullcontext() if log_path is None else opened(log_path, click.echo) as stream:
+        serve(config, say=click.echo, log=Log(stream))
