@@ -287,6 +287,10 @@ def test_on_a_full_disk_tokens_end_and_things_can_be_removed(tmp_path, kind):
     code = {
         "reserve": """
 assert (place / "state" / "reserve").exists()
+service.close()
+fill()
+service = front()  # it needs the room itself
+assert refusal(service.check_ready) == (503, "disk-full")
 assert end(0) and not knows(0) and knows(1)
 service.close()
 service = front()

@@ -25,7 +25,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from penstock.errors import PenstockError, UsageError
 from penstock.service.http.problems import Problem
 
-RESERVED_BYTES, _RESERVED_SHARE = 8 << 20, 32
+RESERVED_BYTES, _RESERVED_SHARE = 8 << 20, 16
 """Of the disk, or of a small one that part."""
 _TRY_S, _PAUSE_S = 1.0, 0.05
 """How long a killed server may take to end, with its lock."""
@@ -281,6 +281,8 @@ def check_database(file: Path, newest: int, tables: Collection[str]) -> None:
             if "about" in there and there & set(tables) > {"about"}:
                 row = connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()
     except (sqlite3.Error, OSError) as error:
+        if is_full(file.parent):
+            raise StateUnusable(f"{where} cannot be used ({error}): its disk is full; free some space") from error
         raise StateUnusable(
             f"{where} cannot be used, since it is damaged or cannot be read ({error}): restore it from a "
             "backup, together with its folder"

@@ -112,9 +112,6 @@ class ServiceFront:
             self._hold(stack)
             self._held = stack.pop_all()
         self.files.eras = self.state.eras
-        self.reserve = Reserve(config.folder / "reserve")
-        self.reserve.keep()
-        self.state.give_up_room = self.reserve.give_up
         self._probing, self._probed_s, self.trouble = threading.Lock(), 0.0, ""
         """Why nothing can be written to the database; empty: it can."""
         self.keys = Keys(KeyStore(self.files.store), self.state)
@@ -132,6 +129,8 @@ class ServiceFront:
         config, say = self.config, self.notes.append
         real = owner_only(config.folder, say, make=True)
         stack.callback(FileLock(real / "server.lock", f"the folder {config.folder}", real).release)
+        self.reserve = Reserve(real / "reserve")
+        self.reserve.give_up()  # where the disk is full, SQLite could not even open its files
         # Workers confine themselves to it when they start.
         for folder in (self.files.tenants, self.files.store):
             owner_only(folder, say, make=True)
@@ -153,6 +152,7 @@ class ServiceFront:
         self._lock = lock if isinstance(lock, DatabaseLock) else None
         self.state = ServiceState(config.database, lock=self._lock)
         stack.callback(self.state.close)
+        self.state.give_up_room = self.reserve.give_up
         clock = ServiceClock(self.state.noted("clock"), self.state.last_time())
         self.state.continued(clock)
         self.clock = clock
@@ -163,8 +163,10 @@ class ServiceFront:
                 f"the state was in {before.rsplit(' ', 1)[0]} before: if that is served as well, jobs run twice, "
                 "and ended tokens work there"
             )
-        self.state.note("folder", place)
-        self.state.note("server", who())
+        with suppress(Problem):  # the disk is full
+            self.state.note("folder", place)
+            self.state.note("server", who())
+        self.reserve.keep()
 
     @property
     def lost(self) -> str:
