@@ -4,12 +4,13 @@
     python tests/faults service --count 1 --seed 137
 
 After each kill: every accepted job is done, once, with the very words that it has without kills; every listed key is
-whole; the service is ready within `READY_S` of its start.
+whole; the service is ready within `READY_S` of its start. The last kill is one while `BACKLOG` jobs wait.
 """
 
 from __future__ import annotations
 
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ from support import postgres
 READY_S = 5.0
 KINDS = {"server": 0.3, "worker": 0.25, "client": 0.2, "database": 0.15, "server and client": 0.1}
 """Whom a seed kills, and how often."""
+BACKLOG, SENDERS = 2000, 8
+"""Jobs that wait at the last kill, and connections that submit them."""
 LATEST_S = 0.6
 """A kill comes so long after the load begins, at the latest."""
 
@@ -62,6 +65,35 @@ def case(site: Whole, seed: int, kind: str | None = None) -> Result:
         faults.append(f"{type(error).__name__}: {error}"[:500])
     found = Result("service", chosen, seed, f"{chosen} killed", tuple(faults), back_s)
     return Result(**{**vars(found), "detail": len(load.accepted)})
+
+
+def case_of_backlog(site: Whole, seed: int, count: int = BACKLOG) -> Result:
+    """Kill the server while many jobs wait: it is ready as soon as with few, and has each of them."""
+    accepted: list[str] = []
+
+    def submit(own: range) -> None:
+        for number in own:
+            job, inputs = f"b{seed}-{number}", dict(site.inputs[number % len(site.inputs)])
+            form = {"job": job, "program": PROGRAM, "inputs": inputs}
+            if site.alice.ask.surely("POST", "/v1/jobs", form).status in (200, 202):
+                accepted.append(job)
+
+    senders = [threading.Thread(target=submit, args=(range(at, count, SENDERS),)) for at in range(SENDERS)]
+    for each in senders:
+        each.start()
+    for each in senders:
+        each.join()
+    site.served.kill()
+    back_s = site.served.start()
+    faults = [f"ready only {back_s:.1f} s after its start"] if back_s > READY_S else []
+    if len(accepted) < count:
+        faults.append(f"{len(accepted)} of {count} jobs were accepted")
+    for job in accepted:
+        answer = site.alice.ask.surely("GET", f"/v1/jobs/{job}")
+        if answer.status != 200 or answer.json["state"] not in ("queued", "running", "done"):
+            faults.append(f"accepted job {job} is lost: {answer}"[:300])
+            break
+    return Result("service", "server with a backlog", seed, f"ready after {back_s:.2f} s", tuple(faults), back_s)
 
 
 # Kills. Each returns the seconds until the service is ready again.
@@ -238,6 +270,8 @@ def bench(folder: Path, count: int, seed: int, jobs: int) -> list[Result]:
         print(f"  {accepted} jobs were accepted")
         cpu = sorted(of_cpu for _, of_cpu in site.served.starts)
         print(f"  {len(cpu)} starts took {cpu[len(cpu) // 2]:.2f} s of processor (median), {cpu[-1]:.2f} s (most)")
+        found.append(case_of_backlog(site, seed))
+        print(f"  with {BACKLOG} jobs that wait: {found[-1].ended}")
         code = site.served.end()
         found.append(Result("service", "the end", seed, "ended", () if code == 0 else (f"exit code {code}",), cases=0))
         return found

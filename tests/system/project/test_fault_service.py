@@ -52,6 +52,11 @@ def test_a_kill_loses_no_job_and_leaves_no_half_key(site: Whole, kind: str) -> N
     assert result.detail > 0
 
 
+def test_a_kill_loses_no_job_of_a_backlog(site: Whole) -> None:
+    result = service.case_of_backlog(site, 2, 60)
+    assert [each for each in result.faults if not each.startswith("ready only")] == []
+
+
 def test_failures_are_told_from_refusals() -> None:
     """The bench finds what it looks for."""
     json = {"content-type": "application/problem+json"}
