@@ -15,6 +15,7 @@ pytest.importorskip("sqlalchemy")
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
 
+from penstock.service.http.folder import DatabaseLock, FolderRefused
 from penstock.service.http.problems import Problem
 from penstock.service.http.state import ServiceState, StateUnusable
 from penstock.service.http.tokens import Caller, new_token
@@ -333,4 +334,39 @@ def test_a_database_that_goes_and_comes_back_refuses_in_between(postgres):
         postgres.start()
     state.add_tenant("after")
     assert "after" in [row["tenant"] for row in state.tenants()]
+    state.close()
+
+
+def test_a_lock_whose_connection_broke_is_taken_again_or_lost_for_good(postgres):
+    emptied(postgres.url)
+    state = ServiceState(postgres.url, lock=(first := DatabaseLock(postgres.url)))
+    state.note("server", "process 7")
+    with pytest.raises(FolderRefused, match="process 7"):
+        DatabaseLock(postgres.url)
+    engine = create_engine(postgres.url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as other:
+
+        def broken() -> None:
+            other.execute(text("select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'"))
+            wait = time.monotonic() + 5
+            while other.execute(text("select count(*) from pg_locks where locktype = 'advisory'")).scalar():
+                assert time.monotonic() < wait
+                time.sleep(0.02)
+
+        broken()
+        first.ensure()
+        with pytest.raises(FolderRefused):
+            DatabaseLock(postgres.url)
+        broken()
+        second = DatabaseLock(postgres.url)
+        for _ in range(2):
+            with pytest.raises(Problem, match="another server uses the database"):
+                first.ensure()
+        assert first.lost == "process 7"
+        second.ensure()
+        second.release()
+        with pytest.raises(Problem):
+            first.ensure()
+    engine.dispose()
+    first.release()
     state.close()

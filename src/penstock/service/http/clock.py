@@ -1,8 +1,8 @@
 """The service's clock: seconds since 1970 that never go back, and that no jump of the machine's clock moves.
 
 Between a start and an end it runs with the time since the machine's start. A server that begins takes the machine's
-clock, or goes on from the last time that the state holds, where that is later. What the machine's clock gained
-meanwhile without that time having passed is a jump: the ends of what is there are moved by it.
+clock, or goes on from the last time that the state holds, where that is later. If the machine's clock gained more than
+has passed, that is a jump. The ends of uploads, inputs and results are moved by it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class ServiceClock:
 
 
 def move_ends(connection: sa.Connection, clock: ServiceClock) -> None:
-    """Move the ends of what was there when the last server was, by what the machine's clock gained without it."""
+    """Move the ends of rows that the last server left, by the jump or by the time that may be one."""
     for table in (uploads, blobs, jobs):
         ends, was_there = table.c.expires_s, table.c.expires_s > clock.last_s
         if clock.jump_s:
