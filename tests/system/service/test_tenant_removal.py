@@ -46,7 +46,7 @@ def test_a_tenant_that_is_removed_amid_its_requests_leaves_nothing_to_the_next_o
             thread.start()
         time.sleep(0.4)
         removed = site.operator("DELETE", "/v1/tenants/v")
-        assert (removed.status, removed.json["state"]) == (200, "removed")
+        assert removed.status == 200
         next_one = site.tenant("v")
         for thread in threads:
             thread.join()

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("sqlalchemy")
 
 from penstock.runtime.keystore import KeyStore
+from penstock.service.http import uploads as uploads_module
 from penstock.service.http.config import embedded
 from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
@@ -107,6 +108,27 @@ def test_content_that_is_committed_again_is_synced_again(uploads: UnfinishedUplo
         patch.setattr(Path, "replace", settled_before)
         uploads.commit(OWNER, second)
     assert blob not in uploads._files._synced
+
+
+def test_content_that_is_replaced_while_it_is_synced_is_synced_again(
+    uploads: UnfinishedUploads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [begin(uploads, "input")["upload"] for _ in range(2)]
+    for name in names:
+        send(uploads, name)
+    uploads.commit(OWNER, names[0])
+    blob, real = uploads._files.blob("clinic", SHA256), uploads_module.sync
+
+    def replaced(path: Path) -> None:
+        real(path)
+        uploads.commit(OWNER, names[1])
+
+    monkeypatch.setattr(uploads_module, "sync", replaced)
+    uploads._files.settle([blob])
+    assert blob not in uploads._files._synced
+    monkeypatch.setattr(uploads_module, "sync", real)
+    uploads._files.settle([blob])
+    assert blob in uploads._files._synced
 
 
 def test_content_that_is_removed_while_it_is_named_is_sent_again(

@@ -70,7 +70,7 @@ class Files:
         self._door = threading.Condition()
         self.store = folder / "keys"
         self._synced: OrderedDict[Path, None] = OrderedDict()
-        self._lock, self._changes = threading.RLock(), 0
+        self._lock = threading.RLock()
         self._turns = [threading.RLock() for _ in range(64)]
 
     @contextmanager
@@ -111,15 +111,16 @@ class Files:
     def settle(self, paths: Iterable[Path]) -> None:
         """Return when files, and their names, are on the disk. Those that were settled lately are known to be."""
         with self._lock:
-            new, changes = [path for path in paths if path not in self._synced], self._changes
+            new = {path: path.stat().st_ino for path in paths if path not in self._synced}
         for path in new:
             sync(path)
         for folder in {path.parent for path in new}:
             sync_folder(folder)
         with self._lock:
-            # Where a name has got another file meanwhile, it may be that one that is not on the disk.
-            for path in new if changes == self._changes else ():
-                self._synced[path] = None
+            for path, file in new.items():
+                with suppress(FileNotFoundError):
+                    if path.stat().st_ino == file:  # no other file has the name meanwhile
+                        self._synced[path] = None
             while len(self._synced) > _MOST_SYNCED:
                 self._synced.popitem(last=False)
 
@@ -127,7 +128,6 @@ class Files:
         """Give a file this name, which another one may have."""
         with self._lock:
             file.replace(path)
-            self._changes += 1
             self._synced.pop(path, None)
 
     def turn(self, sha256: str) -> AbstractContextManager[object]:
@@ -156,7 +156,6 @@ class Files:
             if not folder.exists():
                 break
         with self._lock:
-            self._changes += 1
             for path in [path for path in self._synced if path.is_relative_to(folder)]:
                 del self._synced[path]
 
