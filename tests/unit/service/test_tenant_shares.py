@@ -19,6 +19,7 @@ from penstock.service.http.config import Config, embedded
 from penstock.service.http.logs import Log
 from penstock.service.http.problems import Problem
 from penstock.service.http.service import SERVER, ServiceFront
+from penstock.service.http.tables import blobs
 from penstock.service.http.tokens import SCOPES, Caller
 from support.fake_computing import FakeComputing
 from support.serve_site import PARAMS, eventually
@@ -232,6 +233,15 @@ def test_who_announces_a_package_as_something_else_does_not_change_it(front: Fro
     service.programs._check_package("a", package)
 
 
+def test_a_package_that_an_earlier_release_took_for_an_input_stays_with_its_program(front: Front) -> None:
+    service = front()
+    package = deploy(service)
+    service.state._update(blobs, {"sha256": package}, kind="input", expires_s=1.0)
+    service.sweep()
+    assert service.state.blob("a", package)["kind"] == "package"
+    assert service.files.blob("a", package).exists()
+
+
 def test_content_of_two_kinds_stays_until_both_uses_end(front: Front) -> None:
     service = front()
     shared = send(service, CONTENT)
@@ -414,7 +424,7 @@ def test_files_without_a_row_are_swept_and_others_stay(front: Front) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"left by a kill")
     service = front()
-    assert files(service) == stays
+    eventually(lambda: files(service) == stays)
 
 
 # Names

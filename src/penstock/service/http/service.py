@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -119,7 +120,7 @@ class ServiceFront:
         self.programs = Programs(config, self.state, self.files)
         self.jobs = Jobs(config, self.state, self.files, self.keys, self.programs, self.metrics, make_pool)
         self.jobs.on_reason = partial(log.write, "job failed")
-        self._ended, self._removing, self._sweeps = threading.Event(), threading.Lock(), 0
+        self._ended, self._removing = threading.Event(), threading.Lock()
         self._sweeper = threading.Thread(target=self._sweep_often, name="sweeper", daemon=True)
         self.drain_asked: Callable[[], object] = lambda: None
         """What an operator's request to drain calls."""
@@ -207,7 +208,6 @@ class ServiceFront:
     def start(self) -> int:
         """End removals, start the workers and submit the accepted jobs again; how many."""
         self._end_removals()
-        sweep_files(self.files, self.state)
         resumed = self.jobs.start()
         self._sweeper.start()
         return resumed
@@ -293,9 +293,6 @@ class ServiceFront:
     def sweep(self) -> int:
         """Remove what has expired; how many things."""
         self._end_removals()
-        self._sweeps += 1
-        if self._sweeps % SWEEPS_OF_FILES == 0:
-            sweep_files(self.files, self.state)
         if jump_s := self.clock.jumped():
             self.log.write("the machine's clock jumped, and the service's goes on", seconds=round(jump_s, 3))
         with suppress(Problem):
@@ -305,19 +302,21 @@ class ServiceFront:
         return self.uploads.expire(uploads, blobs) + self.jobs.expire(jobs)
 
     def _sweep_often(self) -> None:
-        swept_s = time.monotonic()
-        while not self._ended.wait(TICK_S):
+        """Once at the start, files without a row; then what has expired, and now and then such files again."""
+        sweeps, swept_s = 0, -math.inf
+        while True:
             try:
                 self._tick()
-                if time.monotonic() - swept_s < SWEEP_S:
-                    continue
-                swept_s = time.monotonic()
-                gone = self.sweep()
+                if time.monotonic() - swept_s >= SWEEP_S:
+                    swept_s, sweeps = time.monotonic(), sweeps + 1
+                    gone = sweep_files(self.files, self.state) if sweeps % SWEEPS_OF_FILES == 1 else 0
+                    gone += self.sweep() if sweeps > 1 else 0
+                    if gone:
+                        self.log.write("sweep", removed=gone)
             except (PenstockError, OSError, SQLAlchemyError) as error:
                 self.log.write("sweep failed", error=type(error).__name__, detail=str(error)[:300])
-            else:
-                if gone:
-                    self.log.write("sweep", removed=gone)
+            if self._ended.wait(TICK_S):
+                return
 
     def _tick(self) -> None:
         """Keep the lock and the room, and write what could not be written."""

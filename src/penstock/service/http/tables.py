@@ -152,14 +152,16 @@ def end_use(connection: sa.Connection, tenant: str, sha256: str, use: str, now: 
     row = connection.execute(sa.select(blobs.c.kind, blobs.c.expires_s).where(mine)).first()
     if row is None or use not in row[0].split():
         return False
+    is_package = count(connection, programs, has(programs, {"tenant": tenant, "package": sha256})) > 0
     if use == "input":
         names_it = (jobs.c.tenant == tenant) & jobs.c.state.in_(OPEN_STATES) & jobs.c.request.contains(sha256)
-        is_needed = (row[1] is not None and row[1] > now) or count(connection, jobs, names_it)
+        is_needed = (row[1] is not None and row[1] > now) or count(connection, jobs, names_it) > 0
     else:
-        is_needed = count(connection, programs, has(programs, {"tenant": tenant, "package": sha256}))
+        is_needed = is_package
     if is_needed:
         return False
-    if left := sorted({*row[0].split()} - {use}):
+    left = sorted({*row[0].split()} - {use} | ({"package"} if is_package else set()))
+    if left:
         ends = None if use == "input" else row[1]
         connection.execute(sa.update(blobs).where(mine).values(kind=" ".join(left), expires_s=ends))
     else:
