@@ -103,6 +103,8 @@ def test_metrics_count_what_the_jobs_did(live: LiveService, tenants: dict[str, C
         assert {float(bound) for bound in buckets} >= {0.001, 3600.0, math.inf}
         for bound, value in buckets.items():
             assert value == sum(each <= float(bound) for each in seconds)
+    assert 0 < one("penstock_worker_memory_bytes") < one("penstock_worker_stated_memory_bytes")
+    assert one("penstock_workers_killed_total") == one("penstock_running_over_predicted") == 0
     gets = {outcome: one("penstock_key_gets_total", outcome=outcome) for outcome in ("hit", "late_hit", "miss")}
     assert sum(gets.values()) == sum(each["figures"]["hits"] + each["figures"]["misses"] for each in rows)
     assert one("penstock_key_hit_ratio") == 1 - gets["miss"] / sum(gets.values())

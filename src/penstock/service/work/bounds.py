@@ -33,7 +33,7 @@ class JobBounds:
         """Why a job has to end; empty: it may go on."""
         if entry.deadline_at_s is not None and now > entry.deadline_at_s:
             when = "before it began" if entry.started_s is None else f"while it {entry.does}"
-            return f"{EXPIRED}its deadline of {entry.spec.deadline_s} s was over {when}"
+            return f"{EXPIRED}its deadline of {entry.spec.deadline_s:g} s was over {when}"
         if entry.started_s is None:
             return ""
         if entry.computing_s is None:

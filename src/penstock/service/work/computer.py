@@ -7,7 +7,6 @@ that come next are planned behind them, anew at each arrival. Jobs side by side 
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import threading
@@ -40,10 +39,8 @@ _COMING_USES = 4096
 _TELL_S = 0.5
 """Between two words on memory and progress while jobs run."""
 
-_SHORT_S = 1.0
-"""A job that is predicted to take longer yields to shorter ones."""
-_YIELDS = 3
-"""More niceness for each ten times as long, up to three times that."""
+_YIELDS = ((10.0, 9), (1.0, 5))
+"""Predicted seconds, and the niceness of a longer job: beside short ones it has an eighth, or a third, of a core."""
 _SWITCH_S = 1e-3
 """One thread holds the interpreter so long at most while others want it."""
 _PASS_S = 1e-3
@@ -70,7 +67,7 @@ class Computer:
             prefetch_uses=64 if settings.policy == "future" else 0,
             floor_bytes=settings.floor_bytes,
         )
-        self._kept = KeptWork(settings)
+        self._kept, self._nice = KeptWork(settings), os.getpriority(os.PRIO_PROCESS, 0)
         self._names: OrderedDict[tuple[str, str | None, tuple[FileState, int]], dict[str, KeyName]] = OrderedDict()
         """Tenant, pair and program -> the names of keys that were all there."""
         self._lock = threading.Lock()
@@ -96,7 +93,6 @@ class Computer:
                 with self._lock:
                     self._running[job.job] = job, threading.Event()
                     slot = self._slots.popleft() if self._slots else self.settings.abreast
-                # A thread of its own: one that has yielded cannot take its priority back.
                 threading.Thread(target=self._job, args=(job, slot), daemon=True).start()
             elif kind == "coming":
                 self._plan_coming([JobSpec.of(fields) for fields in content["jobs"]])
@@ -221,12 +217,8 @@ class Computer:
         _same_names("inputs", program.name, spec.inputs, program.inputs)
         _same_names("outputs", program.name, spec.outputs, program.outputs)
         self._channel.tell("computing", job=spec.job)
-        level = _yielding(spec.compute_s)
-        evaluator = self._kept.take(program.params, level)
+        evaluator = self._kept.take(program.params, _yielding(spec.compute_s))
         try:
-            with suppress(OSError):
-                # Of this thread, and of those that it starts.
-                os.setpriority(os.PRIO_PROCESS, 0, level)
             return self._computed(spec, cancelled, program, evaluator, slot, begun_s)
         finally:
             evaluator.keys.update(program.keys)
@@ -261,7 +253,7 @@ class Computer:
                 program.compiled,
                 context,
                 keys,
-                contents.take,
+                partial(contents.take_yielding, self._nice + evaluator.level),
                 _options(spec, program),
                 go_on,
             )
@@ -357,6 +349,12 @@ class _Inputs:
             raise UsageError(f"'{program.name}' takes no input, so that nothing says how results are written")
         self.first = self.take(0)
 
+    def take_yielding(self, niceness: int, number: int) -> bytes:
+        """As `take`, on a thread that computes, which takes that niceness; those with the interpreter keep theirs."""
+        with suppress(OSError):
+            os.nice(max(0, niceness - os.getpriority(os.PRIO_PROCESS, 0)))
+        return self.take(number)
+
     def take(self, number: int) -> bytes:
         """Raises: FileError. KeyRefused: it is larger than a ciphertext, or of another pair."""
         path, name = self._paths[number], self._names[number]
@@ -396,10 +394,9 @@ def _yielding(predicted_s: float) -> int:
     """Niceness of a job.
 
     >>> [_yielding(seconds) for seconds in (0.0, 1.0, 9.0, 90.0, 1e9)]
-    [0, 0, 3, 6, 9]
+    [0, 0, 5, 9, 9]
     """
-    tens = math.ceil(math.log10(predicted_s / _SHORT_S)) if predicted_s > _SHORT_S else 0
-    return _YIELDS * min(3, tens)
+    return next((more for seconds, more in _YIELDS if predicted_s > seconds), 0)
 
 
 def _go_on(cancelled: threading.Event) -> None:

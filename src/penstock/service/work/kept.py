@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import resource
 import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -55,6 +57,8 @@ class Evaluator:
     name: Hashable
     params: CkksParameters
     threads: int
+    level: int
+    """More niceness of its threads than the process has."""
     context: _engine.CkksContext
     keys: set[str] = field(default_factory=set)
     """Of its jobs: each rotation has a permutation."""
@@ -139,7 +143,7 @@ class KeptWork:
 
     # Evaluators.
     def take(self, params: CkksParameters, level: int) -> Evaluator:
-        """An evaluator that nobody else uses until it is given back. `level`: of its threads' priority."""
+        """An evaluator that nobody else uses until it is given back. `level`: more niceness of its threads."""
         name, settings = (parameter_name(params), level), self._settings
         with self._lock:
             for key in reversed(self._things):
@@ -149,8 +153,15 @@ class KeptWork:
                     return thing
         one = params.ciphertext_bytes(params.num_q + params.num_p)
         most = settings.kept_bytes / (2 * settings.abreast * one)
-        context = make_context(params, settings.threads, kept_ciphertexts=min(_KEPT_CIPHERTEXTS, most))
-        return Evaluator(name, params, settings.threads, context)
+
+        def made() -> _engine.CkksContext:
+            with suppress(OSError):
+                os.nice(level)
+            return make_context(params, settings.threads, kept_ciphertexts=min(_KEPT_CIPHERTEXTS, most))
+
+        # Its threads have the niceness of the one that makes it.
+        with ThreadPoolExecutor(1) as maker:
+            return Evaluator(name, params, settings.threads, level, maker.submit(made).result())
 
     def give(self, evaluator: Evaluator) -> None:
         """It waits for its next job."""

@@ -396,7 +396,8 @@ class WorkerPool:
             worker = self._worker_of(self._owner(entry.spec.tenant))
             self._queue.started(entry, time.monotonic())
             worker.jobs.add(entry.spec.job)
-            worker.channel.tell("run", job=entry.spec)
+            # With what its program took here, too: a long job yields to shorter ones.
+            worker.channel.tell("run", job=replace(entry.spec, compute_s=self._queue.predicted_s(entry)))
             self._calls.append(partial(self._on_started, entry.spec.job))
         self._tell_coming()
 
@@ -416,7 +417,7 @@ class WorkerPool:
         self._record.sample(PoolSample(time.monotonic(), waiting, running, self._now("resident_bytes"), read))
 
     def _fits(self, running: Sequence[Entry], entry: Entry) -> bool:
-        """Whether its memory fits beside the running jobs', and beside those of its tenant in what one may hold."""
+        """Whether its memory fits with the running jobs' into the whole, and with its tenant's into a tenant's part."""
         memory, size = self.limits.memory_bytes, entry.spec.memory_bytes
         if memory is None or not running:
             return True
