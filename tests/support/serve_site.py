@@ -48,6 +48,18 @@ def package_bytes(folder: Path, *, keys: bool = False) -> bytes:
     return path.read_bytes()
 
 
+def long_package(path: Path, operations: int = 60_000) -> Path:
+    """A program of so many rotations, which takes seconds to examine."""
+    constants = ConstantsInMemory()
+    builder = PackageBuilder(constants)
+    x = builder.encrypt(Input("x", 8))
+    for _ in range(operations):
+        x = builder.add(Verb.ROTATE, [x], argument=1)
+    builder.output(x, Output("y", 8))
+    write_package(builder.finish("long", catalogue.get("insecure-small"), constants), path)
+    return path
+
+
 class Answer:
     """Status, headers and body."""
 

@@ -263,11 +263,11 @@ def _of_programs(app: FastAPI, service: ServiceFront) -> None:
     programs = service.programs
 
     @app.post("/v1/programs", status_code=201, responses={200: {"description": "It is deployed already"}})
-    def deploy(form: ProgramForm, caller: Deploys, response: Response) -> Row:
+    async def deploy(form: ProgramForm, caller: Deploys, response: Response) -> Row:
         """Deploy a package under a name; the answer predicts seconds and memory."""
-        is_new, deployed = programs.deploy(caller, form.name, form.package)
+        is_new, deployed = await programs.deploy(caller, form.name, form.package)
         if is_new:
-            service.state.record(caller, "deploy", f"{form.name} {form.package}")
+            await asyncio.to_thread(service.state.record, caller, "deploy", f"{form.name} {form.package}")
         else:
             response.status_code = 200
         return deployed

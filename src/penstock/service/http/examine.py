@@ -1,14 +1,27 @@
-"""A process that examines one package: it may take as much memory as its limit, and no more.
+"""Examines packages: `python -m penstock.service.http.examine BYTES KEY_BYTES SECONDS MACHINE`, for the front.
 
-The front starts it at each deployment, so that a package that lies costs the front nothing. It prints one JSON line.
+The process imports all once, and starts a child for each package, so that a package that lies costs nobody else
+anything: the child has bounds of memory and time, says one line of JSON, and ends.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
+import math
+import os
 import resource
+import signal
 import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import wait
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow.compute as pc
 
@@ -19,18 +32,23 @@ from penstock.lab.prediction.prediction import predict
 from penstock.program.evaluator.tally import tally_of
 from penstock.program.package.file import check_package, complex_outputs
 from penstock.runtime.native.engine import make_context
-from penstock.scheme.machines import load_machine
+from penstock.scheme.machines import Machine, load_machine
 from penstock.scheme.traces.schema import Trace
-from penstock.service.work.messages import HEADER_BYTES
+from penstock.service.work.messages import HEADER_BYTES, Channel
 from penstock.service.work.programs import check_runs, job_bytes, plan_program
 
+MOST_VERDICT_BYTES = 1 << 26
+_PIPE, _MOST_FILES = 3, 256
+"""The child's only descriptor besides those of the standard streams, and how many it may have."""
+_PR_SET_PDEATHSIG = 1
 
-def describe(path: Path, key_bytes: int, machine: str = "") -> Row:
+
+def describe(path: Path, key_bytes: int, machine: Machine | None = None) -> Row:
     """The description of a program: inputs, outputs, parameters, keys and predictions.
 
     Keys, parameters and seconds come from `plan_program`, with which workers compile the program.
 
-    Args:   key_bytes: a worker's budget of keys. machine: a fitted machine's name or file; without it, seconds are of
+    Args:   key_bytes: a worker's budget of keys. machine: a fitted one; without it, seconds are of
             one nominal core with all keys in memory.
     Raises: PackageError: no package. UsageError: the budget does not hold one key of it.
     """
@@ -62,8 +80,8 @@ def describe(path: Path, key_bytes: int, machine: str = "") -> Row:
         "keys": keys,
         "planned_key_bytes": key_bytes,
         "predicted": {
-            "seconds": predict(tally, load_machine(machine)).known_s if machine else planned.compute_s,
-            "basis": f"machine {machine}" if machine else "one nominal core, keys in memory",
+            "seconds": predict(tally, machine).known_s if machine else planned.compute_s,
+            "basis": f"machine {machine.name}" if machine else "one nominal core, keys in memory",
             "memory_bytes": job_bytes(planned, tally.live_bytes),
             "key_bytes": planned.key_bytes,
             "key_bytes_read": tally.key_bytes_touched(),
@@ -79,19 +97,92 @@ def _output_bytes(trace: Trace) -> int:
     return sum(HEADER_BYTES + sum(size_of[each] for each in operands) for operands in rows["operands"].to_pylist())
 
 
-def main(path: str, most_bytes: str, key_bytes: str, machine: str = "") -> int:
-    """Print the description of a package, or why it is refused."""
+def main(most_bytes: int, key_bytes: int, seconds: float, machine: str = "") -> None:
+    """Examine the packages that the front names on the socket at standard input, one at a time, until it is closed."""
     no_core_files()
-    resource.setrlimit(resource.RLIMIT_AS, (int(most_bytes), int(most_bytes)))
+    channel = Channel(os.dup(0))
+    bounds = ExamineBounds(most_bytes=most_bytes, seconds=seconds)
+    priced = load_machine(machine) if machine else None
+    gc.freeze()
+    with suppress(EOFError, ConnectionError):
+        while True:
+            path = str(json.loads(channel.recv_bytes())["package"])
+            found = _examined(channel, bounds, partial(_verdict, path, key_bytes, priced))
+            if found is None:
+                return
+            channel.tell("verdict", **found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExamineBounds:
+    """Of the process that examines one package."""
+
+    most_bytes: int
+    seconds: float
+    """By the clock, and of processors."""
+
+
+def _examined(channel: Channel, bounds: ExamineBounds, verdict: Callable[[], Row]) -> Row | None:
+    """Let a process of its own say the verdict; `None`: the front is gone. It has ended when this returns."""
+    ends_s = time.monotonic() + bounds.seconds
+    pipe, there = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _say(there, bounds, verdict)
+    os.close(there)
+    content, is_late = b"", False
     try:
-        verdict: Row = {"found": describe(Path(path), int(key_bytes), machine)}
+        while len(content) <= MOST_VERDICT_BYTES:
+            ready = wait([pipe, channel], max(0.0, ends_s - time.monotonic()))
+            is_late = not ready
+            if channel in ready:
+                return None
+            piece = b"" if is_late else os.read(pipe, 1 << 16)
+            if not piece:
+                break
+            content += piece
+    finally:
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        os.close(pipe)
+    is_late = is_late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU)
+    return {"is_late": is_late, "verdict": content.decode(errors="replace")}
+
+
+def _say(there: int, bounds: ExamineBounds, verdict: Callable[[], Row]) -> NoReturn:
+    """In the child: it has its end of the pipe, and no other descriptor, and ends with its parent."""
+    try:
+        os.dup2(there, _PIPE)
+        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+        os.dup2(0, 2)
+        os.closerange(_PIPE + 1, _MOST_FILES)
+        _bound(bounds)
+        said = memoryview(json.dumps(verdict()).encode())
+        while said:
+            said = said[os.write(_PIPE, said) :]
+    finally:
+        os._exit(0)
+
+
+def _bound(bounds: ExamineBounds) -> None:
+    """Bounds of the child, before it reads the package."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    seconds = math.ceil(bounds.seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_FILES, _MOST_FILES))
+    resource.setrlimit(resource.RLIMIT_AS, (bounds.most_bytes, bounds.most_bytes))
+
+
+def _verdict(path: str, key_bytes: int, machine: Machine | None) -> Row:
+    """The description of a package, or why it is refused."""
+    try:
+        return {"found": describe(Path(path), key_bytes, machine)}
     except PenstockError as error:
-        verdict = {"refused": str(error).replace(f"{path}: ", "").replace(path, "the package")}
+        return {"refused": str(error).replace(f"{path}: ", "").replace(path, "the package")}
     except MemoryError:
-        verdict = {"refused": "it takes more memory than this server gives to examine a package"}
-    print(json.dumps(verdict))
-    return 0
+        return {"refused": "it takes more memory than this server gives to examine a package"}
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4])

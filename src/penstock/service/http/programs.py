@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
-import subprocess
 import threading
-from pathlib import Path
 
-from penstock.base.system.workers import python_module
 from penstock.base.types import Row, Rows
 from penstock.service.http.config import Config
+from penstock.service.http.examiner import Examiner
 from penstock.service.http.limits import BODY_BYTES
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.state import ServiceState
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
-
-MOST_EXAMINATIONS = 4
-"""Deployments that wait for the examination of their packages. Each takes a thread that other requests need."""
-
+from penstock.service.work.bounds import memory_of_one
 
 NAME_CHARS, MOST_INPUTS = 200, 10_000
 """Of the names of inputs and outputs; of a program."""
@@ -31,76 +26,76 @@ class Programs:
     """The programs of all tenants."""
 
     def __init__(self, config: Config, state: ServiceState, files: Files) -> None:
-        self._limits, self._machine, self._key_bytes = config.limits, config.work.machine, config.work.worker_key_bytes
-        self._memory_bytes = config.work.memory_bytes
-        self._state, self._files = state, files
-        self._turn, self._places = threading.Lock(), threading.BoundedSemaphore(MOST_EXAMINATIONS)
+        self._limits, self._state, self._files = config.limits, state, files
+        self._memory_bytes = memory_of_one(config.work.memory_bytes)
+        self._taking = threading.Lock()
+        self.examiner = Examiner(
+            most_bytes=config.limits.examine_bytes,
+            seconds=config.limits.examine_s,
+            key_bytes=config.work.worker_key_bytes,
+            machine=config.work.machine,
+        )
 
-    def deploy(self, caller: Caller, name: str, sha256: str) -> tuple[bool, Row]:
+    async def deploy(self, caller: Caller, name: str, sha256: str) -> tuple[bool, Row]:
         """Whether the program is new under this name, and its description.
 
-        Raises: Problem: no such package, bytes that hold no package, a program beyond the limits.
+        Raises: Problem: no such package, bytes that hold no package, a program beyond the limits, no turn.
         """
-        there = self._state.program(caller.tenant, name)
+        there = await asyncio.to_thread(self._deployed, caller.tenant, name, sha256)
+        if there is not None:
+            return False, there
+        path = self._files.blob(caller.tenant, sha256)
+        said = await asyncio.wrap_future(self.examiner.examine(caller.tenant, path))
+        return await asyncio.to_thread(self._take, caller, name, sha256, self._found(said))
+
+    def _deployed(self, tenant: str, name: str, sha256: str) -> Row | None:
+        """The program where it is there already. Raises: Problem: it cannot be deployed."""
+        there = self._state.program(tenant, name)
         if there is not None and there["package"] == sha256:
-            return False, self._shown(there)
-        self._check_package(caller.tenant, sha256)
+            return self._shown(there)
+        self._check_package(tenant, sha256)
         if there is not None:
             raise Problem(
                 409, f"program '{name}' is another package", remedy="delete it first, or deploy under another name",
                 kind="program-differs",
             )  # fmt: skip
-        if not self._places.acquire(blocking=False):
-            raise Problem(
-                429, f"{MOST_EXAMINATIONS} packages wait to be examined", remedy="deploy it later", kind="examining",
-                retry_after_s=5,
-            )  # fmt: skip
-        try:
-            with self._turn:  # one examination at a time: each may take its whole memory
-                description = self._examine(self._files.blob(caller.tenant, sha256))
-        finally:
-            self._places.release()
-        _check_names(description)
-        self._check_limits(description)
-        with self._files.using(caller.tenant, caller.era), self._files.turn(sha256):
-            self._check_package(caller.tenant, sha256)
-            self._state.put_program(caller.tenant, name, sha256, description, most=self._limits.programs)
-        return True, self.show(caller.tenant, name)
+        return None
 
     def _check_package(self, tenant: str, sha256: str) -> None:
         blob = self._state.blob(tenant, sha256)
         if blob is None or "package" not in blob["kind"].split():
             raise no_such("package", sha256, 'send it with POST /v1/uploads and "kind": "package"')
 
-    def _examine(self, path: Path) -> Row:
-        words = [str(path), str(self._limits.examine_bytes), str(self._key_bytes), self._machine]
-        try:
-            ended = subprocess.run(
-                [*python_module("penstock.service.http.examine"), *words],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-                timeout=self._limits.examine_s,
-                check=False,
-            )
-            verdict: Row = json.loads(ended.stdout)
-        except (subprocess.TimeoutExpired, ValueError) as error:
-            is_late = isinstance(error, subprocess.TimeoutExpired)
+    def _take(self, caller: Caller, name: str, sha256: str, description: Row) -> tuple[bool, Row]:
+        """Deploy an examined package, unless things changed meanwhile."""
+        _check_names(description)
+        self._check_limits(description)
+        tenant = caller.tenant
+        with self._files.using(tenant, caller.era), self._files.turn(sha256), self._taking:
+            there = self._deployed(tenant, name, sha256)
+            if there is not None:
+                return False, there
+            self._state.put_program(tenant, name, sha256, description, most=self._limits.programs)
+        return True, self.show(tenant, name)
+
+    def _found(self, said: Row) -> Row:
+        """The description that the examination found. Raises: Problem: it refused the package, or did not end."""
+        if "refused" in said:
+            raise Problem(
+                422, str(said["refused"]), remedy="make the package again with 'penstock package' or 'penstock record'",
+                kind="package-refused",
+            )  # fmt: skip
+        if "found" not in said:
             raise Problem(
                 422,
                 f"the package was not examined within {self._limits.examine_s:g} s"
-                if is_late
+                if said["is_late"]
                 else "the package could not be examined in the memory given",
                 remedy="deploy a smaller program, or ask the operator to raise limits.examine_seconds and "
                 "examine_bytes",
                 kind="package-size",
-            ) from error
-        if "refused" in verdict:
-            raise Problem(
-                422, verdict["refused"], remedy="make the package again with 'penstock package' or 'penstock record'",
-                kind="package-refused",
-            )  # fmt: skip
-        description: Row = verdict["found"]
+            )
+        description: Row = said["found"]
         return description
 
     def _check_limits(self, description: Row) -> None:

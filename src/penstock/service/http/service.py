@@ -208,6 +208,7 @@ class ServiceFront:
     def start(self) -> int:
         """End removals, start the workers and submit the accepted jobs again; how many."""
         self._end_removals()
+        self.programs.examiner.start()
         resumed = self.jobs.start()
         self._sweeper.start()
         return resumed
@@ -215,11 +216,13 @@ class ServiceFront:
     def drain(self, timeout_s: float) -> None:
         """Take no more jobs, and wait for the running ones."""
         self.jobs.draining = True
+        self.programs.examiner.close()
         self.jobs.pool.drain(0.0 if self.lost else timeout_s)
 
     def close(self) -> None:
         """Stop. Jobs that did not end are submitted again at the next start."""
         self._ended.set()
+        self.programs.examiner.close()
         self.jobs.close()
         with suppress(Problem):
             self.state.note("clock", self.clock.word())
