@@ -83,7 +83,7 @@ def test_each_tenant_has_one_at_work_and_two_waiting_and_others_do_not_wait_for_
 
 
 def test_turns_go_round_the_tenants(make: Make, package: Path, endless: Path) -> None:
-    examiner, ended = make(seconds=2.0), list[str]()
+    examiner, ended = make(seconds=1.0), list[str]()
     examiner.start()
     blocked = [examiner.examine(tenant, endless) for tenant in ("x", "y")]
     eventually(lambda: len(running(examiner)) == 2)
@@ -92,7 +92,9 @@ def test_turns_go_round_the_tenants(make: Make, package: Path, endless: Path) ->
         future.add_done_callback(lambda _, tenant=tenant: ended.append(tenant))  # type: ignore[misc]
     assert all(each.result(30)["is_late"] for each in blocked)
     assert all("found" in future.result(30) for _, future in asked)
-    assert sorted(ended[:3]) == ["a", "b", "c"]
+    # Two are examined at the same time, and so the fourth may end before the third.
+    assert set(ended[:4]) == {"a", "b", "c"}
+    assert ended[-1] == "a"
 
 
 def test_an_examination_ends_with_its_time_and_its_memory(make: Make, package: Path, endless: Path) -> None:
