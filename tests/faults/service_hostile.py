@@ -433,6 +433,18 @@ def heavy_lists(mallory: Mallory) -> None:
     mallory.flood(16, _head("GET", "/v1/jobs", f"Authorization: Bearer {mallory.target.token}"))
 
 
+def removals(mallory: Mallory) -> None:
+    """Keys that are to be removed while jobs with hundreds of inputs wait: each time a refusal."""
+    inputs = dict.fromkeys(INPUTS, mallory.target.inputs["x"])
+
+    def action() -> None:
+        form = {"job": f"r{mallory.number()}", "program": "inputs", "inputs": inputs}
+        mallory.noted(mallory.ask("POST", "/v1/jobs", form))
+
+    threading.Thread(target=mallory.again, args=(action, 2), daemon=True).start()
+    mallory.flood(40, _head("DELETE", "/v1/keys", f"Authorization: Bearer {mallory.target.token}"))
+
+
 def heavy_descriptions(mallory: Mallory) -> None:
     """One package under many names, and questions for its description."""
     blob = hashlib.sha256((mallory.target.folder.parent / "names.pkg").read_bytes()).hexdigest()
@@ -451,7 +463,7 @@ NEEDS: Mapping[Callable[[Mallory], None], tuple[str, ...]] = {
     backlog: ("long", "short"), priority: ("short",), deadlines: ("short",), long_jobs: ("long",),
     compiling: ("overlong",), wide: ("wide",), sets: (), examinations: (), half_uploads: (), results: ("outputs",),
     requests: ("short",), slow_requests: (), announced: (), resubmitted: ("short",),
-    large_uploads: (), forgotten: (), heavy_lists: ("inputs",), heavy_descriptions: ("names",),
+    large_uploads: (), forgotten: (), heavy_lists: ("inputs",), removals: ("inputs",), heavy_descriptions: ("names",),
 }  # fmt: skip
 """Attacks of a tenant, and the programs that they use."""
 ATTACKS = {each.__name__.replace("_", "-"): each for each in (*STRANGE, *NEEDS)}
