@@ -38,7 +38,7 @@ LIVE, OUTPUTS = 2000, 200
 """Ciphertexts of the wide program that are there at once; outputs of the one that fills the quota."""
 INPUTS = [f"i{number}" for number in range(600)]
 NAMES = 5000
-"""Inputs of a program whose every job has a request of 45 kB; outputs of one whose description has 15 MB."""
+"""Inputs of a program whose every job has a request of 45 kB; outputs of one whose description has a megabyte."""
 STRANGERS = 400
 """Connections without a token."""
 SPARED = 10
@@ -87,7 +87,7 @@ def _names() -> Package:
     builder = PackageBuilder(ConstantsInMemory())
     x = builder.encrypt(Input("x", LENGTH))
     for at in range(NAMES):
-        builder.output(x, Output(f"{at}-{'n' * 3000}", LENGTH))
+        builder.output(x, Output(f"{at}-{'n' * 180}", LENGTH))
     return builder.finish("names", PARAMS, ConstantsInMemory())
 
 

@@ -33,6 +33,7 @@ import numpy as np
 from faults.frame import ASKED, AT_MOST, Result
 from faults.service_hostile import ATTACKS, LENGTH, NEEDS, TLS, Attacking, Target, programs, tiny
 from faults.service_site import PARAMS, PROGRAM, Served, Tenant
+from penstock.base.system.web import ServiceRefused
 from penstock.runtime.client import KeyPair
 from penstock.service.load.arrivals import poisson
 from penstock.service.work.record import percentiles
@@ -377,7 +378,11 @@ def bench(folder: Path, count: int, seed: int, jobs: int) -> list[Result]:
         with yard(folder / "yard") as site:
             for at, name in enumerate(left):
                 print(f"  {at + 1} of {len(left)}: {name}, {seconds:g} s", flush=True)
-                rows.append(site.attacked(name, seconds))
+                try:
+                    rows.append(site.attacked(name, seconds))
+                except ServiceRefused as error:
+                    print(f"    held before it begins: {error}"[:300], flush=True)
+                    continue
                 kept.write_text(json.dumps(rows, indent=1))
                 print("".join(f"    {fault}\n" for fault in faults_of(rows[-1])), end="", flush=True)
     rows = [row for row in rows if row["attack"] in asked]
