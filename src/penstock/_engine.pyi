@@ -74,6 +74,11 @@ __all__ = [
     "replay_forced",
     "replay_priorities",
     "replay_uncached",
+    "sandbox_become_user",
+    "sandbox_confine_to",
+    "sandbox_filter",
+    "sandbox_has_landlock",
+    "sandbox_no_new_privileges",
     "schedule_kernels",
     "uses",
 ]
@@ -964,3 +969,30 @@ class PackageWriter:
 
 def package_limits() -> list[tuple[str, int]]:
     """The limits of the format: what of, how many."""
+
+# Linux only: measures that bind this process for good, as `penstock.service.work.isolation` takes them.
+def sandbox_has_landlock() -> bool:
+    """Whether the kernel has Landlock."""
+
+def sandbox_no_new_privileges() -> None:
+    """No program that this process starts gains rights. Raises: OSError."""
+
+def sandbox_confine_to(
+    *,
+    readable: Sequence[str | PathLike[str]],
+    listed: Sequence[str | PathLike[str]],
+    writable: Sequence[str | PathLike[str]],
+) -> int:
+    """Files and folders that this process reaches from now on; the version of Landlock.
+
+    Raises: OSError: there is none, or the kernel refuses.
+    """
+
+def sandbox_become_user(user: int, group: int) -> None:
+    """From root to another user, with no capability but that to read all files. Raises: OSError."""
+
+def sandbox_filter(*, is_examining: bool) -> int:
+    """Allow the system calls that a worker needs, or an examination, and refuse all others; how many are allowed.
+
+    Raises: OSError.
+    """

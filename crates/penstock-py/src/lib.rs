@@ -14,6 +14,8 @@ mod own;
 mod package;
 mod program;
 mod rows;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod schedule;
 mod small;
 mod ssd;
@@ -380,6 +382,12 @@ mod _engine {
     use super::operations::{key_kinds, operations};
     #[pymodule_export]
     use super::package::{PackageColumns, PackageReader, PackageWriter, package_limits};
+
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::sandbox::{
+        sandbox_become_user, sandbox_confine_to, sandbox_filter, sandbox_has_landlock, sandbox_no_new_privileges,
+    };
 
     #[pymodule_export]
     use super::store::{KeyCache, KeyPlan, KeySession, KeyStore, check_tenant, key_digest};

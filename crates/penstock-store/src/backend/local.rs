@@ -48,7 +48,10 @@ impl LocalFolder {
     /// `Io`: the folder cannot be made. `Value`: `Reader::Uring`, and the kernel has no io_uring.
     pub fn new(root: impl Into<PathBuf>, reader: Reader, direct: bool) -> Result<Self> {
         let root = root.into();
-        fs::create_dir_all(&root).map_err(|error| Error::io(&root, "make the folder", error))?;
+        // A process that only reads may not even try to make it.
+        if !root.is_dir() {
+            fs::create_dir_all(&root).map_err(|error| Error::io(&root, "make the folder", error))?;
+        }
         let (rings, note) = Rings::new(reader)?;
         Ok(Self { root, direct, refuses_direct: AtomicBool::new(false), rings, note })
     }
