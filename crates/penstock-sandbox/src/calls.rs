@@ -172,7 +172,11 @@ pub fn bounded(kind: Kind, own: u32) -> Vec<Bits> {
             ]),
         ),
         one_of(libc::SYS_ioctl, 1, [libc::TCGETS, libc::FIOCLEX, libc::FIONCLEX, libc::FIONBIO, libc::FIONREAD]),
-        one_of(libc::SYS_prctl, 0, flags(&[libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_CAPBSET_READ])),
+        one_of(
+            libc::SYS_prctl,
+            0,
+            flags(&[libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_CAPBSET_READ, libc::PR_SET_PDEATHSIG]),
+        ),
         one_of(libc::SYS_prlimit64, 0, [0, own]),
         one_of(libc::SYS_kill, 0, [own]),
         one_of(libc::SYS_tgkill, 0, [own]),

@@ -27,9 +27,10 @@ from penstock.runtime.native.engine import make_context
 from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.work.admission import Limits
-from penstock.service.work.messages import AdmissionRefused, WorkerSettings
+from penstock.service.work.messages import AdmissionRefused, JobSpec, WorkerSettings
 from penstock.service.work.order import Order
 from penstock.service.work.pool import Isolation, WorkerPool
+from penstock.service.work.process import WorkerProcess
 from penstock.service.work.programs import plan_program
 from support.service_jobs import BUDGET, Site, Told, package, refreshed
 
@@ -51,13 +52,14 @@ def opened(site: Site, **options: Any) -> Iterator[tuple[WorkerPool, Told]]:
     told = Told()
     fields = {
         name: options.pop(name)
-        for name in ("abreast", "budget_bytes", "floor_bytes", "policy", "kept_bytes")
+        for name in ("abreast", "budget_bytes", "floor_bytes", "policy", "kept_bytes", "tenants")
         if name in options
     }
+    (site.folder / "workers").mkdir(exist_ok=True)
     settings = WorkerSettings(
         **{"store": site.store.folder, "budget_bytes": BUDGET, **fields},
         readable=(site.folder / "packages", site.folder / "inputs"),
-        writable=(site.folder / "outputs",),
+        writable=(site.folder / "workers",),
     )
     pool = WorkerPool(settings, **told.callbacks(), **options)
     pool.start()
@@ -105,11 +107,12 @@ def test_jobs_of_two_tenants_interleave_under_one_budget_and_each_gets_its_own_k
         assert site.leftovers() == []
 
 
-def test_the_bounds_of_a_worker_are_in_force_and_reported(site: Site) -> None:
-    with opened(site) as (pool, _):
+def test_the_bounds_of_a_worker_are_in_force_and_reported(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_PASSWORD", "hunter2")
+    with opened(site) as (pool, told):
         spec, clear = site.job("alice", SHORT)
         pool.submit(spec)
-        pool.drain(30)
+        until(lambda: spec.job in told.done)
         site.check(spec, clear)
         (worker,) = pool.snapshot()["workers"]
         assert worker["isolation"]["limits"].startswith("in force")
@@ -118,22 +121,83 @@ def test_the_bounds_of_a_worker_are_in_force_and_reported(site: Site) -> None:
             assert "Seccomp:\t2" in status
         if worker["isolation"]["no_new_privs"] == "in force":
             assert "NoNewPrivs:\t1" in status
+        if worker["isolation"]["user"].startswith("in force"):
+            assert "Uid:\t0" not in status
+            assert "CapBnd:\t0000000000000000" in status
+            assert "CapPrm:\t0000000000000004" in status  # to read, which Landlock bounds
+        environment = Path(f"/proc/{worker['pid']}/environ").read_bytes()
+        assert b"SOME_PASSWORD" not in environment
         if worker["isolation"]["landlock"].startswith("in force"):
-            outside, _ = site.job("alice", SHORT)
             (site.folder / "elsewhere").mkdir(exist_ok=True)
-            place = site.folder / "elsewhere" / "total"
-            inside = outside.outputs
-            again, _ = site.job("bob", SHORT)
-            pool.close()
-            with opened(site) as (other, said):
-                other.submit(replace(outside, outputs={**inside, "total": place}))
-                secret = site.folder / "elsewhere" / "x"
-                secret.write_bytes(again.inputs["x"].read_bytes())
-                other.submit(replace(again, inputs={**again.inputs, "x": secret}))
-                other.drain(30)
-                assert "permission denied" in said.failed[outside.job][0]
-                assert "permission denied" in said.failed[again.job][0]
-                assert not place.exists()
+            secret, (again, _) = site.folder / "elsewhere" / "x", site.job("bob", SHORT)
+            secret.write_bytes(again.inputs["x"].read_bytes())
+            pool.submit(replace(again, inputs={**again.inputs, "x": secret}))
+            pool.drain(30)
+            assert "permission denied" in told.failed[again.job][0]
+
+
+def test_a_process_of_one_tenant_reads_that_tenants_files_alone(site: Site) -> None:
+    tenants = site.folder / "tenants"
+    settings: dict[str, Any] = {"tenants": tenants, "isolation": Isolation.PROCESS, "max_workers": 2}
+    for tenant in ("alice", "bob"):
+        (tenants / tenant).mkdir(parents=True, exist_ok=True)
+    with opened(site, **settings) as (pool, told):
+        jobs = {}
+        for whose, input_of in (("alice", "alice"), ("bob", "alice")):
+            spec, _ = site.job(whose, SHORT)
+            (tenants / input_of / spec.job).write_bytes(spec.inputs["x"].read_bytes())
+            jobs[whose] = replace(spec, inputs={**spec.inputs, "x": tenants / input_of / spec.job})
+            pool.submit(jobs[whose])
+        pool.drain(30)
+        workers = pool.snapshot()["workers"]
+        assert jobs["alice"].job in told.done
+        if all(worker["isolation"]["landlock"].startswith("in force") for worker in workers):
+            assert "permission denied" in told.failed[jobs["bob"].job][0]
+
+
+@pytest.mark.parametrize("kind", ["link", "two names", "too large", "missing", "folder"])
+def test_a_result_that_is_no_plain_file_of_its_size_is_refused_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    class Never:
+        pid = 1
+
+        def wait(self, _: float) -> int:
+            return 0
+
+    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: Never())
+    (tmp_path / "workers").mkdir()
+    (tmp_path / "secret").write_bytes(b"s")
+    target = tmp_path / "result"
+    spec = JobSpec(
+        job="j", tenant="t", program="p", package=tmp_path, store=tmp_path, secret_tag=None, inputs={},
+        outputs={"y": target}, most_output_bytes=10,
+    )  # fmt: skip
+    worker = WorkerProcess(WorkerSettings(store=tmp_path, budget_bytes=1, writable=(tmp_path / "workers",)), "")
+    try:
+        worker.run(spec)
+        (made,) = (tmp_path / "workers").glob("worker-*/0")
+        if kind == "link":
+            (made / "0").symlink_to(tmp_path / "secret")
+        elif kind == "two names":
+            (made / "0").hardlink_to(tmp_path / "secret")
+        elif kind == "folder":
+            (made / "0").mkdir()
+        elif kind == "too large":
+            (made / "0").write_bytes(b"1" * 11)
+        assert worker.ended("j", spec)
+        assert not target.exists()
+        assert not target.is_symlink()
+        assert (tmp_path / "secret").read_bytes() == b"s"
+        worker.run(spec)
+        (made,) = (tmp_path / "workers").glob("worker-*/1")
+        (made / "0").write_bytes(b"1" * 10)
+        assert worker.ended("j", spec) == ""
+        assert target.read_bytes() == b"1" * 10
+        assert target.stat().st_uid == os.geteuid()
+    finally:
+        worker.end()
+    assert list((tmp_path / "workers").iterdir()) == []
 
 
 @pytest.mark.smoke

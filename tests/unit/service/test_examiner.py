@@ -22,7 +22,7 @@ def make() -> Iterator[Make]:
     made = []
 
     def examiner(seconds: float = 60.0, most_bytes: int = 4 << 30) -> Examiner:
-        made.append(Examiner(most_bytes=most_bytes, seconds=seconds, key_bytes=10**9, machine=""))
+        made.append(Examiner(most_bytes=most_bytes, seconds=seconds, key_bytes=10**9, machine="", user="nobody"))
         return made[-1]
 
     yield examiner

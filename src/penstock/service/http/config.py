@@ -14,6 +14,7 @@ from penstock.base.system.toml import Strict, checked
 from penstock.base.system.web import is_loopback
 from penstock.base.units import parse_bytes, parse_rate, parse_seconds
 from penstock.errors import UsageError
+from penstock.service.work.isolation import user_of
 
 DATABASE_VARIABLE = "PENSTOCK_DATABASE"
 """Overrides `database`: its URL may hold a password."""
@@ -112,6 +113,8 @@ class WorkSpec(ServeTable):
     isolation: str = Field(default="shared", pattern="^(shared|process)$")
     workers: int = Field(default=4, ge=1)
     """Processes at most, under `process`."""
+    user: str = Field(default="nobody", min_length=1)
+    """Whom workers and examinations run as, where the server is root's."""
     order: str = Field(default="planned", pattern="^(planned|arrival)$")
     """`planned`: keys to read weighed against waiting; `arrival`."""
     eviction: str = Field(default="planned", pattern="^(planned|lru)$")
@@ -176,6 +179,10 @@ def config_of(spec: ServeSpec, base: Path, where: str, first_tenant: str | None 
     """Check a specification. Raises: UsageError, which names `where` and the field."""
     folder = base / spec.folder
     listen, admin = _address(spec.listen, f"{where}: listen"), _address(spec.admin, f"{where}: admin")
+    try:
+        user_of(spec.work.user)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
     for name, (host, _) in (("listen", listen), ("admin", admin)):
         if spec.tls is None and not is_loopback(host):
             raise UsageError(

@@ -25,7 +25,6 @@ from typing import NoReturn
 
 import pyarrow.compute as pc
 
-from penstock.base.system.workers import no_core_files
 from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.lab.prediction.prediction import predict
@@ -34,6 +33,7 @@ from penstock.program.package.file import check_package, complex_outputs
 from penstock.runtime.native.engine import make_context
 from penstock.scheme.machines import Machine, load_machine
 from penstock.scheme.traces.schema import Trace
+from penstock.service.work import isolation
 from penstock.service.work.messages import HEADER_BYTES, Channel
 from penstock.service.work.programs import check_runs, job_bytes, plan_program
 
@@ -97,17 +97,16 @@ def _output_bytes(trace: Trace) -> int:
     return sum(HEADER_BYTES + sum(size_of[each] for each in operands) for operands in rows["operands"].to_pylist())
 
 
-def main(most_bytes: int, key_bytes: int, seconds: float, machine: str = "") -> None:
+def main(most_bytes: int, key_bytes: int, seconds: float, user: str, machine: str = "") -> None:
     """Examine the packages that the front names on the socket at standard input, one at a time, until it is closed."""
-    no_core_files()
     channel = Channel(os.dup(0))
-    bounds = ExamineBounds(most_bytes=most_bytes, seconds=seconds)
+    bounds = ExamineBounds(most_bytes=most_bytes, seconds=seconds, user=isolation.user_of(user))
     priced = load_machine(machine) if machine else None
     gc.freeze()
     with suppress(EOFError, ConnectionError):
         while True:
-            path = str(json.loads(channel.recv_bytes())["package"])
-            found = _examined(channel, bounds, partial(_verdict, path, key_bytes, priced))
+            path = Path(json.loads(channel.recv_bytes())["package"])
+            found = _examined(channel, bounds, path, partial(_verdict, path, key_bytes, priced))
             if found is None:
                 return
             channel.tell("verdict", **found)
@@ -120,15 +119,17 @@ class ExamineBounds:
     most_bytes: int
     seconds: float
     """By the clock, and of processors."""
+    user: tuple[int, int] | None
+    """As of `isolation.Bounds`."""
 
 
-def _examined(channel: Channel, bounds: ExamineBounds, verdict: Callable[[], Row]) -> Row | None:
+def _examined(channel: Channel, bounds: ExamineBounds, path: Path, verdict: Callable[[], Row]) -> Row | None:
     """Let a process of its own say the verdict; `None`: the front is gone. It has ended when this returns."""
     ends_s = time.monotonic() + bounds.seconds
     pipe, there = os.pipe()
     child = os.fork()
     if child == 0:
-        _say(there, bounds, verdict)
+        _say(there, bounds, path, verdict)
     os.close(there)
     content, is_late = b"", False
     try:
@@ -149,14 +150,14 @@ def _examined(channel: Channel, bounds: ExamineBounds, verdict: Callable[[], Row
     return {"is_late": is_late, "verdict": content.decode(errors="replace")}
 
 
-def _say(there: int, bounds: ExamineBounds, verdict: Callable[[], Row]) -> NoReturn:
+def _say(there: int, bounds: ExamineBounds, path: Path, verdict: Callable[[], Row]) -> NoReturn:
     """In the child: it has its end of the pipe, and no other descriptor, and ends with its parent."""
     try:
         os.dup2(there, _PIPE)
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         os.dup2(0, 2)
         os.closerange(_PIPE + 1, _MOST_FILES)
-        _bound(bounds)
+        confine(bounds, path)
         said = memoryview(json.dumps(verdict()).encode())
         while said:
             said = said[os.write(_PIPE, said) :]
@@ -164,25 +165,27 @@ def _say(there: int, bounds: ExamineBounds, verdict: Callable[[], Row]) -> NoRet
         os._exit(0)
 
 
-def _bound(bounds: ExamineBounds) -> None:
-    """Bounds of the child, before it reads the package."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def confine(bounds: ExamineBounds, path: Path) -> dict[str, str]:
+    """Bound this process, of one thread, before it reads a package; which measures are in force."""
     seconds = math.ceil(bounds.seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_FILES, _MOST_FILES))
     resource.setrlimit(resource.RLIMIT_AS, (bounds.most_bytes, bounds.most_bytes))
+    in_force = isolation.apply(isolation.Bounds(readable=(path,), user=bounds.user, is_examining=True))
+    if sys.platform.startswith("linux"):  # a change of the user clears it
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    return in_force
 
 
-def _verdict(path: str, key_bytes: int, machine: Machine | None) -> Row:
+def _verdict(path: Path, key_bytes: int, machine: Machine | None) -> Row:
     """The description of a package, or why it is refused."""
     try:
-        return {"found": describe(Path(path), key_bytes, machine)}
+        return {"found": describe(path, key_bytes, machine)}
     except PenstockError as error:
-        return {"refused": str(error).replace(f"{path}: ", "").replace(path, "the package")}
+        return {"refused": str(error).replace(f"{path}: ", "").replace(str(path), "the package")}
     except MemoryError:
         return {"refused": "it takes more memory than this server gives to examine a package"}
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4])
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), *sys.argv[4:])

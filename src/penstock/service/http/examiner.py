@@ -20,6 +20,7 @@ from penstock.base.system.workers import interrupts_held, python_module
 from penstock.base.types import Row
 from penstock.service.http.problems import Problem
 from penstock.service.work.messages import Channel
+from penstock.service.work.process import clean_environment
 
 ABREAST = 2
 """Examinations at the same time, each of another tenant."""
@@ -27,18 +28,17 @@ MOST_OF_TENANT = 3
 """Of one tenant, at work and waiting."""
 _GRACE_S = 10.0
 """Beyond the time of an examination, before its process is taken for dead."""
-_PASSED = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHASHSEED", "VIRTUAL_ENV", "TMPDIR")
-"""Variables that the processes get: no other one, since secrets may be among them."""
 
 
 class Examiner:
     """Examines packages in turns that go round the tenants. Thread safe.
 
     Args:   most_bytes, seconds: of one examination. key_bytes, machine: as of `penstock.service.http.examine.describe`.
+            user: that a process of root becomes to examine.
     """
 
-    def __init__(self, *, most_bytes: int, seconds: float, key_bytes: int, machine: str) -> None:
-        self._words = [str(most_bytes), str(key_bytes), str(seconds), machine]
+    def __init__(self, *, most_bytes: int, seconds: float, key_bytes: int, machine: str, user: str) -> None:
+        self._words = [str(most_bytes), str(key_bytes), str(seconds), user, machine]
         self._seconds = seconds
         self._lock = threading.Condition()
         self._turns: OrderedDict[str, deque[tuple[Path, Future[Row]]]] = OrderedDict()
@@ -145,13 +145,12 @@ class ExaminerProcess:
 
     def __init__(self, words: list[str]) -> None:
         self._socket, there = socket.socketpair()
-        passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
         with there, interrupts_held():
             self._process = subprocess.Popen(
                 [*python_module("penstock.service.http.examine"), *words],
                 stdin=there.fileno(),
                 stdout=subprocess.DEVNULL,
-                env={**passed, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                env={**clean_environment(), "OMP_NUM_THREADS": "1"},
             )
         self._channel = Channel(os.dup(self._socket.fileno()))
 

@@ -24,6 +24,7 @@ from sqlalchemy.exc import IntegrityError
 
 from penstock.base.types import Row, Rows, RowView
 from penstock.errors import PenstockError, UsageError
+from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.http.checks import JobChecks
 from penstock.service.http.config import Config
 from penstock.service.http.feed import Feed, Waiting
@@ -42,6 +43,8 @@ from penstock.service.work.pool import WorkerPool
 MOST_ATTEMPTS = 3
 """Attempts at a job before it fails."""
 _LATER_S = 0.5
+_MORE_OUTPUT = 65536
+"""Bytes that a result may have above its words."""
 
 
 Asked = ParamSpec("Asked")
@@ -339,7 +342,7 @@ class Jobs:
         """A job for the workers. Raises: Problem: its program is gone."""
         tenant, request = row["tenant"], row["request"]
         description = self._programs.row(tenant, row["program"])["description"]
-        predicted = description["predicted"]
+        predicted, params = description["predicted"], CkksParameters.from_dict(description["params"])
         folder = self._files.results(tenant, row["job"])
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         deadline_s = request.get("deadline_s")
@@ -354,6 +357,7 @@ class Jobs:
             secret_tag=pair or self._keys.needs(tenant, description)["pair"],
             inputs={name: self._files.blob(tenant, sha256) for name, sha256 in request["inputs"].items()},
             outputs={output["name"]: folder / file_of(at) for at, output in enumerate(description["outputs"])},
+            most_output_bytes=params.ciphertext_bytes(params.num_q) + _MORE_OUTPUT,
             priority=request.get("priority", 0),
             deadline_s=deadline_s,
             key_bytes=predicted["key_bytes"],

@@ -34,6 +34,7 @@ class Programs:
             seconds=config.limits.examine_s,
             key_bytes=config.work.worker_key_bytes,
             machine=config.work.machine,
+            user=config.work.user,
         )
 
     async def deploy(self, caller: Caller, name: str, sha256: str) -> tuple[bool, Row]:

@@ -21,6 +21,7 @@ from penstock.service.http.folder import StateUnusable
 from penstock.service.http.jobs import Jobs
 from penstock.service.http.logs import Log
 from penstock.service.http.service import ServiceFront, pool_of
+from penstock.service.work.isolation import lacking, user_of
 from penstock.service.work.pool import WorkerPool
 
 DRAIN_S = 30.0
@@ -61,6 +62,8 @@ def serve(
                 say(note)
             for whose, token in service.first_tokens().items():
                 say(f"token of the {whose}, shown once: {token.text}")
+            for missing in lacking(user_of(config.work.user)):
+                say(f"isolation: {missing}")
             resumed = service.start()
             if resumed:
                 say(f"{resumed} accepted jobs of the last server were submitted again")

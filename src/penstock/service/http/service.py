@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import socket
 import threading
 import time
@@ -60,7 +61,7 @@ BACKUPS = (
 
 def pool_of(config: Config, jobs: Jobs) -> WorkerPool:
     """The workers of a configuration, which tell `jobs` what becomes of them."""
-    work, tenants = config.work, config.folder / "tenants"
+    work = config.work
     return WorkerPool(
         WorkerSettings(
             store=config.folder / "keys",
@@ -69,8 +70,9 @@ def pool_of(config: Config, jobs: Jobs) -> WorkerPool:
             abreast=work.abreast,
             threads=work.threads or max(1, available_cores() // places_of_one(work.abreast)),
             policy="lru" if work.eviction == "lru" else "future",
-            readable=(tenants,),
-            writable=(tenants,),
+            tenants=config.folder / "tenants",
+            writable=(config.folder / "workers",),
+            user=work.user,
             kept_bytes=work.kept_bytes,
         ),
         on_started=jobs.on_started,
@@ -115,6 +117,8 @@ class ServiceFront:
         self.files.eras = self.state.eras
         self._probing, self._probed_s, self.trouble = threading.Lock(), 0.0, ""
         """Why nothing can be written to the database; empty: it can."""
+        shutil.rmtree(config.folder / "workers", ignore_errors=True)  # what workers of a killed server left
+        (config.folder / "workers").mkdir(mode=0o700)
         self.keys = Keys(KeyStore(self.files.store), self.state)
         self.uploads = UnfinishedUploads(config, self.state, self.files, self.keys, self.metrics)
         self.programs = Programs(config, self.state, self.files)

@@ -79,7 +79,8 @@ class Message:
     def of(cls: type[Sent], fields: Row) -> Sent:
         """The message of its fields in JSON."""
         kinds = cls.__annotations__
-        return cls(**{name: _paths(value) if "Path" in kinds[name] else value for name, value in fields.items()})
+        are_paths = {name: "Path" in kinds[name] and value is not None for name, value in fields.items()}
+        return cls(**{name: _paths(value) if are_paths[name] else value for name, value in fields.items()})
 
 
 EXPIRED = "expired: "
@@ -104,6 +105,8 @@ class JobSpec(Message):
     """Name -> file with one ciphertext in OpenFHE's bytes."""
     outputs: dict[str, Path]
     """Name -> file to write: it appears whole or not at all."""
+    most_output_bytes: int = 0
+    """Of one output; 0: unknown."""
     priority: int = 0
     """0 to 9; a higher one comes first."""
     deadline_s: float | None = None
@@ -162,8 +165,13 @@ class WorkerSettings(Message):
     """As of `KeyCache`."""
     readable: tuple[Path, ...] = ()
     """Folders of packages and inputs. The store is always readable, and never writable."""
+    tenants: Path | None = None
+    """A folder with one of each tenant: a worker of one tenant reads that one's, and its keys, alone."""
     writable: tuple[Path, ...] = ()
-    """Folders of outputs."""
+    """The first: each process has a folder of its own in it. The front moves whole outputs from there to their names,
+    in the same file system."""
+    user: str = "nobody"
+    """Whom workers run as, where the server was started as root."""
     kept_bytes: int = 1 << 30
     """Of compiled programs and evaluators that wait for their next job."""
     memory_bytes: int = 0

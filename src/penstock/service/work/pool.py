@@ -148,6 +148,9 @@ class WorkerPool:
             self._record.forget(tenant)
             for worker in self._workers.values():
                 worker.channel.tell("forget", tenant=tenant)
+            if self.isolation is Isolation.PROCESS and tenant in self._workers:
+                # It holds folders that are gone. The next one gets those of the next tenant of that name.
+                self._workers[tenant].is_leaving = True
         self._wake()
 
     def snapshot(self, most: int | None = None) -> Row:
@@ -243,8 +246,8 @@ class WorkerPool:
                 self._kill()
                 if self.isolation is Isolation.SHARED and not self._workers and time.monotonic() >= self._not_before_s:
                     self._worker_of("")
-                self._hand_out()
                 self._stop_idle()
+                self._hand_out()
                 self._sample()
                 calls, self._calls = self._calls, []
                 self._calling = bool(calls)
@@ -280,10 +283,13 @@ class WorkerPool:
         """A job is done, or has failed: the end of its place in the queue."""
         now, job = time.monotonic(), content["job"]
         worker.idle_since_s, self._died_in_row = now, 0
-        worker.jobs.discard(job)
-        worker.progress.pop(job, None)
         entry = self._queue.remove(job, now)
         if entry is None or entry.is_cancelled:
+            worker.ended(job, None)
+            return
+        lost = worker.ended(job, entry.spec if "times" in content else None)
+        if lost:
+            self._calls.append(partial(self._on_failed, job, lost, True))
             return
         times = JobTimes(**content["times"]) if "times" in content else None
         self._record.jobs.append(
@@ -395,9 +401,8 @@ class WorkerPool:
                 break
             worker = self._worker_of(self._owner(entry.spec.tenant))
             self._queue.started(entry, time.monotonic())
-            worker.jobs.add(entry.spec.job)
             # With what its program took here, too: a long job yields to shorter ones.
-            worker.channel.tell("run", job=replace(entry.spec, compute_s=self._queue.predicted_s(entry)))
+            worker.run(replace(entry.spec, compute_s=self._queue.predicted_s(entry)))
             self._calls.append(partial(self._on_started, entry.spec.job))
         self._tell_coming()
 
@@ -433,7 +438,9 @@ class WorkerPool:
         if own >= places_of_one(self.settings.abreast) or not self._fits(running, entry):
             return False
         owner = self._owner(entry.spec.tenant)
-        if owner in self._workers or len(self._workers) < self._max_workers:
+        if owner in self._workers:
+            return not self._workers[owner].is_leaving
+        if len(self._workers) < self._max_workers:
             return True
         return self._stop_one_idle()
 
@@ -447,7 +454,7 @@ class WorkerPool:
         if self.isolation is Isolation.PROCESS:
             now = time.monotonic()
             for name, worker in list(self._workers.items()):
-                if not worker.jobs and now - worker.idle_since_s > self._idle_s:
+                if not worker.jobs and (worker.is_leaving or now - worker.idle_since_s > self._idle_s):
                     self._gone(name)
 
     def _residents(self) -> dict[str, dict[str, int]]:

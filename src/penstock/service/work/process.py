@@ -4,26 +4,43 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import socket
+import stat
 import subprocess
+import tempfile
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.base.system.workers import interrupts_held, python_module
-from penstock.service.work.messages import Channel, WorkerSettings
+from penstock.service.work.isolation import Bounds, user_of
+from penstock.service.work.messages import Channel, JobSpec, WorkerSettings
 
 if TYPE_CHECKING:
     from penstock.base.types import Row
 
 _ENDING_S = 5.0
 _ARENAS = "MALLOC_ARENA_MAX"
+_FOLDER_PREFIX = "worker-"
 _PASSED = (
     "PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHASHSEED",
     "PENSTOCK_CPU", _ARENAS,
 )  # fmt: skip
 """Variables that a worker gets: no other one, since secrets may be among them."""
+_STORE_FILES = "index.sqlite", "lock"
+"""Of a key store, that every reader opens."""
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment of a process that meets what tenants send."""
+    environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    # OpenBLAS starts threads that nobody uses here. Freed memory goes back to the system: no heap for each thread, and
+    # none of Arrow's own.
+    environment.update(OPENBLAS_NUM_THREADS="1", ARROW_DEFAULT_MEMORY_POOL="system")
+    return {_ARENAS: "2", **environment}
 
 
 class WorkerProcess:
@@ -48,22 +65,25 @@ class WorkerProcess:
         """Which measures are in force; empty: it is not ready yet."""
         self.idle_since_s = time.monotonic()
         self.ending = ""
+        self.is_leaving = False
+        """It gets no further job: what it may read is gone."""
+        self._user = user_of(settings.user)
+        self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=settings.writable[0]))
+        self._folders: dict[str, Path] = {}
+        """Job -> the folder of its outputs."""
+        self._next_folder = 0
+        self._give(self._folder)
         here, there = socket.socketpair()
-        environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
-        # OpenBLAS starts threads that nobody uses here.
-        environment["OPENBLAS_NUM_THREADS"] = "1"
-        # Freed memory goes back to the system: no heap for each thread, and none of Arrow's own.
-        environment.update(ARROW_DEFAULT_MEMORY_POOL="system", **{_ARENAS: environment.get(_ARENAS, "2")})
         with there, interrupts_held():
             self._process = subprocess.Popen(
                 [*python_module("penstock.service.work.worker"), str(there.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[there.fileno()],
-                env=environment,
+                env=clean_environment(),
             )
         self.channel = Channel(here.detach())
-        self.channel.tell("open", settings=settings)
+        self.channel.tell("open", settings=settings, bounds=self._bounds(settings))
 
     @property
     def label(self) -> str:
@@ -93,6 +113,68 @@ class WorkerProcess:
             return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
         return 0
 
+    def _bounds(self, settings: WorkerSettings) -> Bounds:
+        readable, listed = settings.readable, tuple[Path, ...]()
+        store: tuple[Path, ...] = (settings.store,)
+        if self.name and settings.tenants is not None:
+            own = settings.store / self.name
+            own.mkdir(mode=0o700, exist_ok=True)  # keys may come later
+            readable, listed = (*readable, settings.tenants / self.name), store
+            store = (own, *(settings.store / name for name in _STORE_FILES))
+        elif settings.tenants is not None:
+            readable = (*readable, settings.tenants)
+        return Bounds(readable=(*readable, *store), listed=listed, writable=(self._folder,), user=self._user)
+
+    def _give(self, folder: Path) -> None:
+        """Let a folder be the worker's. Where the system does not give it away, the worker stays this user."""
+        if self._user is not None:
+            try:
+                os.chown(folder, *self._user)
+            except OSError:
+                self._user = None
+
+    def run(self, spec: JobSpec) -> None:
+        """Give it a job, whose outputs it writes in a folder of its own."""
+        folder = self._folders[spec.job] = self._folder / str(self._next_folder)
+        self._next_folder += 1
+        with suppress(OSError):  # a full disk: the job says so
+            folder.mkdir(mode=0o700)
+            self._give(folder)
+        self.jobs.add(spec.job)
+        outputs = {name: folder / str(at) for at, name in enumerate(spec.outputs)}
+        self.channel.tell("run", job=replace(spec, outputs=outputs))
+
+    def ended(self, job: str, done: JobSpec | None) -> str:
+        """A job is over. Move the outputs of a job that is `done` to their names; why not, or empty."""
+        self.jobs.discard(job)
+        self.progress.pop(job, None)
+        folder, why = self._folders.pop(job), ""
+        outputs, most_bytes = ({}, 0) if done is None else (done.outputs, done.most_output_bytes)
+        for at, (name, path) in enumerate(outputs.items()):
+            try:
+                (folder / str(at)).replace(path)
+                why = why or self._taken(name, path, most_bytes)
+            except OSError as error:
+                why = f"output '{name}' could not be taken from its worker: {error.strerror}"
+        shutil.rmtree(folder, ignore_errors=True)
+        return why
+
+    def _taken(self, name: str, path: Path, most_bytes: int) -> str:
+        """Look at an output where its worker reaches it no more; why it is none, and then it is removed."""
+        found = path.lstat()
+        is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        if is_plain and not (most_bytes and found.st_size > most_bytes):
+            if self._user is not None:
+                os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
+            return ""
+        if stat.S_ISDIR(found.st_mode):
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        if not is_plain:
+            return f"output '{name}' of its worker is no ordinary file"
+        return f"output '{name}' has {found.st_size} bytes, and {most_bytes} is the most of a ciphertext"
+
     def end(self, why: str = "") -> None:
         """Close its socket; a process that does not end by that is killed. `why`: it is killed at once."""
         if why:
@@ -103,4 +185,5 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             status = self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
         self.ending = why or (f"signal {-status}" if status < 0 else f"exit status {status}")

@@ -24,8 +24,9 @@ def main() -> None:
     descriptor, parent = map(int, sys.argv[1:])
     channel = Channel(descriptor)
     with suppress(EOFError, ConnectionError):
-        settings = WorkerSettings.of(json.loads(channel.recv_bytes())["settings"])
-        in_force = isolation.apply((*settings.readable, settings.store), settings.writable)
+        said = json.loads(channel.recv_bytes())
+        settings = WorkerSettings.of(said["settings"])
+        in_force = isolation.apply(isolation.Bounds.of(said["bounds"]))
         after_parent(parent, partial(os._exit, 1))
         # Only now: these start threads, which the bounds would not hold.
         from penstock.service.work.computer import Computer
