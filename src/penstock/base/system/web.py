@@ -12,6 +12,7 @@ import ipaddress
 import json
 import os
 import random
+import select
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -237,6 +238,7 @@ class Web:
         """The head of a good answer."""
         headers = {"Authorization": f"Bearer {self._token.text}", "Accept": "application/json"}
         content: bytes | memoryview | None = None
+        was_kept = False
         if isinstance(body, bytes | memoryview):
             content, headers["Content-Type"] = body, "application/octet-stream"
         elif body is not None:
@@ -244,7 +246,10 @@ class Web:
         try:
             if self._process != os.getpid():
                 self.close()  # this process's end of the parent's, which goes on
+            if self._connection is not None and _has_ended(self._connection):
+                self.close()
             connection = self._connection or self._opened()
+            was_kept = connection.sock is not None
             connection.timeout = self._timeout_s + wait_s
             if connection.sock is not None:
                 connection.sock.settimeout(self._timeout_s + wait_s)
@@ -258,6 +263,12 @@ class Web:
                 passing=False,
             ) from None
         except (OSError, http.client.HTTPException) as error:
+            if was_kept and isinstance(error, ConnectionError) and method != "PUT":
+                # The service ended a connection that asked nothing while this request was on its way. If it was carried
+                # out all the same, a job has its own identity, content its digest, and the rest is the same twice.
+                # A piece of an upload is none of these: who sends it asks for the offset first.
+                self.close()
+                return self._sent(method, path, body, wait_s)
             raise self._broken(error) from None
         except BaseException:
             # An interrupt: what arrives next would be the answer to this request.
@@ -329,6 +340,15 @@ class Web:
     def _hidden(self, text: str) -> str:
         """Words of others, which may repeat the token."""
         return text.replace(self._token.text, "…")
+
+
+def _has_ended(connection: http.client.HTTPConnection) -> bool:
+    """Whether the service has closed a connection that is kept: nothing else can arrive before a request."""
+    if connection.sock is None:
+        return False
+    arrived = select.poll()
+    arrived.register(connection.sock, select.POLLIN)
+    return bool(arrived.poll(0))
 
 
 def _checked(url: str) -> SplitResult:
