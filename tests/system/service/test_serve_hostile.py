@@ -5,13 +5,17 @@ Each ends with a clear status and a problem document, is counted in /metrics, an
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import json
 import re
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +256,172 @@ def test_many_small_requests_are_refused_with_a_time_and_others_are_answered(tmp
         assert refusals(site, 429) == len(late)
         time.sleep(0.5)
         assert flood("GET", "/v1/keys").status == 200
+    finally:
+        site.stop()
+
+
+class Strangers(threading.Thread):
+    """Connections that begin anew whenever they end. `sent` may answer an answer: with keep-alive."""
+
+    def __init__(self, port: int, count: int, sent: bytes) -> None:
+        super().__init__(daemon=True)
+        self._port, self._count, self._sent = port, count, sent
+        self.opened, self._over, self._all = 0, threading.Event(), threading.Event()
+
+    async def _one(self) -> None:
+        while not self._over.is_set():
+            with suppress(OSError, asyncio.TimeoutError):
+                reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", self._port), 3)
+                self.opened += 1
+                if self.opened >= self._count:
+                    self._all.set()
+                writer.write(self._sent)
+                while not self._over.is_set():
+                    with suppress(asyncio.TimeoutError):
+                        if not await asyncio.wait_for(reader.read(4096), 0.3):
+                            break
+                        writer.write(self._sent)
+                writer.close()
+            await asyncio.sleep(0.02)
+
+    async def _many(self) -> None:
+        await asyncio.gather(*(self._one() for _ in range(self._count)))
+
+    def run(self) -> None:
+        asyncio.run(self._many())
+
+    def __enter__(self) -> Strangers:
+        self.start()
+        assert self._all.wait(20)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join(20)
+
+
+HALF = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nabc"
+WRONG = f"GET /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer pst_{'0' * 16}_{'1' * 64}\r\n\r\n".encode()
+READY = b"GET /v1/ready HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("bounds", ["", "connections = 64\naddress_connections = 16\n"], ids=["default", "few"])
+@pytest.mark.parametrize("sent", [HALF, WRONG, READY, b"", b"GET /v1/jobs HTTP/1.1\r\nHo", b"\x16\x03\x01\r\n\r\n"])
+def test_strangers_neither_refuse_nor_reset_a_tenant(tmp_path: Path, sent: bytes, bounds: str) -> None:
+    """A flood from the tenant's own address. Before, three of four honest connections were reset."""
+    site = Site(tmp_path, settings=f"[limits]\n{bounds}")
+    try:
+        alice = site.tenant("alice")
+        kept = http.client.HTTPConnection("127.0.0.1", site.ports[0], timeout=20)
+        with Strangers(site.ports[0], 100 if bounds else 300, sent) as strangers:
+            for _ in range(15):
+                assert alice("GET", "/v1/programs").status == 200
+                kept.request("GET", "/v1/programs", headers={"Authorization": f"Bearer {alice.token}"})
+                answer = kept.getresponse()
+                assert (answer.status, answer.read()) == (200, b'{"programs":[]}')
+                assert kept.sock is not None
+        kept.close()
+        assert strangers.opened >= 100
+        # What anybody can cause is in the log in samples, and counted whole.
+        assert site.log().count("\n") < 60
+        if sent == WRONG:
+            assert refusals(site, 401) + refusals(site, 429) > 20
+    finally:
+        site.stop()
+
+
+def test_a_stranger_reads_its_refusal_though_its_body_is_on_the_way(site: Site, alice: Caller) -> None:
+    """Of the body nothing is waited for before the answer, and it does not take the answer back."""
+    head = f"PUT /v1/uploads/{'0' * 32}?offset=0 HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n"
+    for _ in range(3):
+        answer = sent(site, head.encode() + bytes(150_000), ends=False)
+        assert answer.startswith((b"HTTP/1.1 401", b"HTTP/1.1 429")), answer[:100]
+        assert b"connection: close" in answer
+        assert answer.endswith(b"}")
+    begun = time.monotonic()
+    with socket.create_connection(("127.0.0.1", site.ports[0]), timeout=15) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(65536).startswith(b"HTTP/1.1 4")
+    assert time.monotonic() - begun < 0.9
+
+
+def test_a_tenants_connection_outlasts_retry_after_and_a_strangers_does_not(site: Site, alice: Caller) -> None:
+    named = {"Authorization": f"Bearer {alice.token}"}
+    found: dict[str, http.client.HTTPConnection] = {}
+    for whose in ("alice", "stranger"):
+        found[whose] = http.client.HTTPConnection("127.0.0.1", site.ports[0], timeout=20)
+        path = "/v1/jobs/none" if whose == "alice" else "/v1/ready"
+        found[whose].request("GET", path, headers=named if whose == "alice" else {})
+        assert found[whose].getresponse().read()
+    time.sleep(5.3)  # above the `Retry-After: 5` of the service itself
+    for whose, kept in found.items():
+        assert kept.sock is not None
+        kept.sock.setblocking(False)
+        if whose == "alice":
+            with pytest.raises(BlockingIOError):
+                kept.sock.recv(1)
+            kept.sock.settimeout(20)
+            kept.request("GET", "/v1/jobs/none", headers=named)
+            assert kept.getresponse().status == 404
+        else:
+            assert kept.sock.recv(1) == b""
+        kept.close()
+
+
+def test_a_drain_closes_what_is_idle_and_says_so_in_answers(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    try:
+        alice = site.tenant("alice")
+        named = {"Authorization": f"Bearer {alice.token}"}
+        idle, asking = (http.client.HTTPConnection("127.0.0.1", site.ports[0], timeout=20) for _ in range(2))
+        idle.request("GET", "/v1/programs", headers=named)
+        assert idle.getresponse().read()
+        asking.request("GET", "/v1/jobs?after=start&wait=0", headers=named)
+        cursor = json.loads(asking.getresponse().read())["after"]
+        asking.request("GET", f"/v1/jobs?after={cursor}&wait=5", headers=named)
+        assert site.operator("POST", "/v1/drain").status == 202
+        answer = asking.getresponse()
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert idle.sock is not None
+        assert idle.sock.recv(1) == b""
+        idle.close()
+        asking.close()
+    finally:
+        site.stop()
+
+
+def test_handshakes_that_never_end_keep_no_tenant_out(tmp_path: Path) -> None:
+    """They have places from their accept on, and leave for newcomers."""
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    words += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*words, "-out", certificate, "-keyout", key], check=True, capture_output=True)
+    key.chmod(0o600)
+    tls = '[tls]\ncertificate = "certificate.pem"\nkey = "key.pem"\n'
+    site = Site(tmp_path, settings=f"[limits]\nconnections = 32\naddress_connections = 8\n{tls}")
+    context = ssl.create_default_context(cafile=str(certificate))
+
+    def asked(kept: http.client.HTTPSConnection) -> int:
+        kept.request("GET", "/v1/health")
+        answer = kept.getresponse()
+        assert answer.read()
+        return answer.status
+
+    try:
+        with ExitStack() as held:
+            for _ in range(60):
+                silent = socket.create_connection(("127.0.0.1", site.ports[0]), timeout=15)
+                held.callback(silent.close)
+            time.sleep(0.7)  # newcomers do not leave at once
+            for _ in range(5):
+                kept = http.client.HTTPSConnection("127.0.0.1", site.ports[0], timeout=15, context=context)
+                assert [asked(kept), asked(kept)] == [200, 200]
+                kept.close()
+            descriptors = len(list(Path(f"/proc/{site.process.pid}/fd").iterdir()))
+            assert descriptors < 60
+            begun = time.monotonic()
+            assert silent.recv(1) == b""  # its time ends, too
+            assert time.monotonic() - begun < 8
     finally:
         site.stop()
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +14,17 @@ import pytest
 
 pytest.importorskip("sqlalchemy")
 
+from penstock.base.system import connections
+from penstock.base.system.connections import Bounds, ConnectionPlace, Notices, Places
 from penstock.errors import UsageError
 from penstock.service.http import limits
 from penstock.service.http.config import ServeSpec, config_of, embedded, read_config
 from penstock.service.http.feed import MOST_KEPT, Feed
 from penstock.service.http.limits import Body, Buckets, Gate
+from penstock.service.http.logs import SAMPLED, WINDOW_S, Log
 from penstock.service.http.metrics import Metrics, by_tenant, work_gauges
+from penstock.service.http.state import ServiceState
+from penstock.service.http.threads import SHARE, ThreadShares, in_thread
 from penstock.service.http.tokens import Caller, is_right, new_token, parse_token
 
 
@@ -181,7 +189,7 @@ def test_a_tenants_turn_ends_with_the_last_byte_of_the_answer_and_not_with_the_r
     """Who has an answer may ask again at once, whatever the route still does."""
     caller = Caller(tenant="alice", token="1", scopes=frozenset())
     bounds = SimpleNamespace(requests_per_s=1e6, tenant_requests=1, upload_bytes=1000, slowest_bytes_per_s=1.0)
-    scope = {"type": "http", "method": "GET", "path": "/v1/jobs", "headers": [(b"authorization", b"Bearer x")]}
+    scope = {"type": "http", "method": "GET", "path": "/v1/jobs", "headers": [(b"authorization", b"Bearer pst_1_x")]}
 
     async def play() -> list[int]:
         statuses: list[int] = []
@@ -202,8 +210,8 @@ def test_a_tenants_turn_ends_with_the_last_byte_of_the_answer_and_not_with_the_r
         async def send(message):
             statuses.extend([message["status"]] if "status" in message else [])
 
-        state, log = SimpleNamespace(caller=lambda _: caller), SimpleNamespace(write=lambda *_, **__: None)
-        gate = Gate(app, state, bounds, Metrics(), log)
+        state = SimpleNamespace(caller=lambda _: caller, is_known=lambda _: True)
+        gate = Gate(app, state, bounds, Metrics(), Log(io.StringIO()))
         first = asyncio.create_task(gate(dict(scope), receive, send))
         await half.wait()
         await gate(dict(scope), receive, send)  # while the answer is under way
@@ -296,3 +304,169 @@ def test_programs_in_metrics_are_bounded():
     for at in range(1000):
         metrics.job_ended(f"p{at}", "done", 1.0)
     assert metrics.text({}).count("penstock_job_seconds_count") == 201
+
+
+def test_a_flood_of_one_kind_is_a_few_lines_that_say_how_many_are_missing():
+    now, stream = [0.0], io.StringIO()
+    log = Log(stream, clock=lambda: now[0])
+    for at in range(10_000):
+        now[0] = 100 * at / 10_000
+        log.sampled("429 mallory", "request", status=429)
+        log.sampled("", "request", tenant="alice") if at % 1000 == 0 else None
+    now[0] = 400.0
+    log.sampled("", "request", tenant="alice")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    flood = [line for line in lines if line.get("status") == 429]
+    assert len(flood) == 2 * SAMPLED
+    assert sum(line.get("left_out", 0) for line in lines) == 10_000 - len(flood)
+    assert sum(line.get("tenant") == "alice" for line in lines) == 11
+
+
+def test_kinds_of_lines_that_are_remembered_are_bounded_and_nothing_is_lost():
+    stream = io.StringIO()
+    log = Log(stream, clock=lambda: 0.0)
+    for name in range(3000):
+        for _ in range(SAMPLED + 1):
+            log.sampled(f"404 {name}", "request")
+    assert len(log._kinds) <= 1000
+    told = sum(json.loads(line).get("left_out", 0) for line in stream.getvalue().splitlines())
+    assert told + sum(left for _, _, left in log._kinds.values()) == 3000
+    assert WINDOW_S > 0
+
+
+class Guests:
+    """Places for connections that are not real; those that were closed, by name."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **bounds: int) -> None:
+        monkeypatch.setattr(connections, "_YOUNG_S", 0.0)
+        monkeypatch.setattr(connections, "_YOUNG_ROUNDS", 0)
+        self.closed: list[str] = []
+        self.idle: set[str] = set()
+        whole = {"most": 100, "young": 20, "strangers": 50, "address": 50, "tenant": 50, **bounds}
+        self.places = Places(Bounds(**whole), Notices(lambda line: None))
+
+    def come(self, name: str, address: str = "1.1.1.1", tenant: str = "") -> ConnectionPlace:
+        place = self.places.take(address, lambda: self.closed.append(name), lambda: name in self.idle)
+        assert not tenant or place.shows(tenant)
+        return place
+
+
+def test_a_newcomer_takes_the_place_of_the_stranger_that_waits_longest_at_the_fullest_address(monkeypatch):
+    guests = Guests(monkeypatch, strangers=4)
+    guests.come("honest", "2.2.2.2")
+    for name in "abcdef":
+        guests.come(name)
+    assert guests.closed == ["a", "b", "c"]
+    first = guests.come("g")
+    guests.places.rest(first)
+    assert guests.closed == ["a", "b", "c", "d"]
+    guests.come("customer", "2.2.2.2", "alice")
+    for name in "hijkl":
+        guests.come(name)
+    assert not {"honest", "customer"} & set(guests.closed)
+
+
+def test_an_address_has_a_bound_and_tenants_behind_it_do_not_count(monkeypatch):
+    guests = Guests(monkeypatch, address=2)
+    for name in "abc":
+        guests.come(name, tenant="alice")
+    for name in "uvwx":
+        guests.come(name)
+    assert guests.closed == ["u", "v"]
+
+
+def test_a_tenant_beyond_its_bound_loses_an_idle_connection_or_is_refused(monkeypatch):
+    guests = Guests(monkeypatch, tenant=2)
+    for name in "ab":
+        guests.come(name, tenant="alice")
+    assert not guests.come("c").shows("alice")
+    guests.idle = {"b"}
+    guests.come("d", tenant="alice")
+    guests.come("e", tenant="bob")
+    assert guests.closed == ["b"]
+
+
+def test_tenants_keep_half_of_the_places_and_the_largest_gives_way_where_all_are_taken(monkeypatch):
+    guests = Guests(monkeypatch, most=6, strangers=3)
+    for name in "uvw":
+        guests.come(name)
+    for name in ("a1", "a2", "a3"):
+        guests.come(name, tenant="alice")
+    assert guests.closed == ["u"]
+    for name in ("b1", "b2"):
+        guests.come(name, tenant="bob")
+    assert guests.closed == ["u", "v"]
+    guests.come("late", tenant="carol")
+    assert guests.closed == ["u", "v", "a1"]
+
+
+def test_a_newcomer_keeps_its_place_until_its_request_could_be_read(monkeypatch):
+    guests = Guests(monkeypatch, strangers=2)
+    monkeypatch.setattr(connections, "_YOUNG_S", 60.0)
+    for number in range(300):
+        guests.come(str(number))
+    # A bound holds all the same.
+    assert guests.closed == [str(number) for number in range(278)]
+
+
+def test_strangers_are_answered_in_turns_of_their_addresses_and_those_who_left_take_none(monkeypatch):
+    monkeypatch.setattr(connections, "STRANGERS_PER_S", 1000.0)
+
+    async def play() -> list[str]:
+        guests, order = Guests(monkeypatch), list[str]()
+        alone = guests.come("alone")
+        assert alone.my_turn().done()
+        guests.places.leave(alone)
+        flood = [guests.come(f"flood {at}") for at in range(20)]
+        honest = [guests.come(f"honest {at}", "2.2.2.2") for at in range(3)]
+        turns = []
+        for place, name in [*((place, "flood") for place in flood), *((place, "honest") for place in honest)]:
+            turns.append(place.my_turn())
+            turns[-1].add_done_callback(lambda turn, name=name: order.append(name) if turn.result() else None)
+        assert not any(turn.done() for turn in turns)
+        guests.places.leave(flood[-1])
+        assert not await turns[19]
+        await asyncio.gather(*turns)
+        return order
+
+    order = asyncio.run(asyncio.wait_for(play(), 20))
+    assert order[:6].count("honest") == 3
+    assert order.count("flood") == 19
+
+
+def test_a_tenant_holds_no_more_than_its_share_of_threads():
+    started, go = [], threading.Event()
+
+    async def request(shares: ThreadShares, tenant: str) -> None:
+        shares.enter(tenant)
+        await in_thread(lambda: (started.append(tenant), go.wait(20)))
+
+    async def play() -> None:
+        shares = ThreadShares()
+        flood = [asyncio.create_task(request(shares, "mallory")) for _ in range(38)]
+        while started.count("mallory") < SHARE:
+            await asyncio.sleep(0.01)
+        honest = asyncio.create_task(request(shares, "alice"))
+        while "alice" not in started:
+            await asyncio.sleep(0.01)
+        assert started.count("mallory") == SHARE
+        go.set()
+        await asyncio.gather(honest, *flood)
+        assert started.count("mallory") == 38
+
+    asyncio.run(asyncio.wait_for(play(), 20))
+
+
+def test_a_token_that_nobody_has_is_known_to_be_wrong_without_the_database(tmp_path, monkeypatch):
+    state = ServiceState(f"sqlite:///{tmp_path / 'state.sqlite'}")
+    token, other = new_token(), new_token()
+    state.add_token(token.identity, token.digest, "alice", ["read"], None)
+    again = ServiceState(f"sqlite:///{tmp_path / 'state.sqlite'}")
+    for each in (state, again):
+        monkeypatch.setattr(each, "_reading", None)
+        monkeypatch.setattr(each, "_writing", None)
+        assert each.is_known(token.text) is True
+        for text in ("", "pst_x", other.text, token.text[:-1] + ("0" if token.text[-1] != "0" else "1")):
+            assert each.is_known(text) is False
+    state.close()
+    again.close()

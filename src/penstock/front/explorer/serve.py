@@ -14,7 +14,7 @@ from collections.abc import Callable
 import uvicorn
 
 from penstock.base.system import connections
-from penstock.base.system.connections import Notices, most_connections
+from penstock.base.system.connections import Notices, Places, most_connections, strange
 from penstock.base.system.limits import shortage
 from penstock.errors import PenstockError
 from penstock.front.explorer.app import application
@@ -87,7 +87,11 @@ def serve(
     engine, notices = Engine(library), Notices(complain)
     server = _PageServer(
         connections.settings(
-            application(engine, port, live), notices, most_connections(), grace_s=GRACE_S, log_level="error"
+            application(engine, port, live),
+            notices,
+            Places(strange(most_connections()), notices),
+            grace_s=GRACE_S,
+            log_level="error",
         ),
         notices,
         alone=stop is None,

@@ -11,8 +11,7 @@ from starlette.types import ASGIApp
 from penstock.base.types import Row
 from penstock.base.version import __version__
 from penstock.service.http import seeing
-from penstock.service.http.app import PathName, RotationForm, TenantForm, TokenForm, WorkForm, bare, needs
-from penstock.service.http.limits import Gate
+from penstock.service.http.app import PathName, RotationForm, TenantForm, TokenForm, WorkForm, bare, guarded, needs
 from penstock.service.http.problems import Problem
 from penstock.service.http.service import ServiceFront
 from penstock.service.http.tokens import ADMIN, Caller
@@ -28,7 +27,7 @@ def administration(service: ServiceFront) -> ASGIApp:
     _of_server(app, service)
     _of_tenants(app, service)
     _of_tokens(app, service)
-    return Gate(app, service.state, service.config.limits, service.metrics, service.log, admin=True)
+    return guarded(app, service, admin=True)
 
 
 def _of_server(app: FastAPI, service: ServiceFront) -> None:

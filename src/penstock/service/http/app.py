@@ -5,8 +5,7 @@ Each route checks its scope; `penstock.service.http.limits` has checked the toke
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
 from fastapi import Depends, FastAPI, Path, Query, Request, Security
@@ -26,6 +25,7 @@ from penstock.service.http.logs import Log
 from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
 from penstock.service.http.programs import MOST_INPUTS, NAME_CHARS
 from penstock.service.http.service import ServiceFront
+from penstock.service.http.threads import ThreadedRoute, in_thread
 from penstock.service.http.tokens import Caller
 
 MOST_WAIT_S = 60.0
@@ -117,10 +117,10 @@ PathName = Annotated[str, Path(pattern=NAME)]
 Identity = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 
 
-def needs(scope: str) -> Callable[..., Caller]:
+def needs(scope: str) -> Callable[..., Awaitable[Caller]]:
     """A dependency: the caller, whose token has this scope."""
 
-    def caller(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
+    async def caller(request: Request, _: Annotated[object, Security(_BEARER)]) -> Caller:
         known: Caller = request.state.caller
         if scope and scope not in known.scopes:
             raise Problem(
@@ -148,7 +148,15 @@ def application(service: ServiceFront) -> ASGIApp:
     _of_programs(app, service)
     _of_keys(app, service)
     _of_jobs(app, service)
-    return Gate(app, service.state, service.config.limits, service.metrics, service.log)
+    return guarded(app, service)
+
+
+def guarded(app: ASGIApp, service: ServiceFront, *, admin: bool = False) -> ASGIApp:
+    """An application behind the gate."""
+    return Gate(
+        app, service.state, service.config.limits, service.metrics, service.log, admin=admin,
+        is_ending=lambda: service.jobs.draining,
+    )  # fmt: skip
 
 
 def bare(title: str, log: Log) -> FastAPI:
@@ -162,6 +170,7 @@ def bare(title: str, log: Log) -> FastAPI:
         responses=PROBLEMS,
         redirect_slashes=False,
     )
+    app.router.route_class = ThreadedRoute
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _unrouted)
     app.state.log = log
@@ -267,7 +276,7 @@ def _of_programs(app: FastAPI, service: ServiceFront) -> None:
         """Deploy a package under a name; the answer predicts seconds and memory."""
         is_new, deployed = await programs.deploy(caller, form.name, form.package)
         if is_new:
-            await asyncio.to_thread(service.state.record, caller, "deploy", f"{form.name} {form.package}")
+            await in_thread(service.state.record, caller, "deploy", f"{form.name} {form.package}")
         else:
             response.status_code = 200
         return deployed
@@ -339,7 +348,7 @@ def _of_jobs(app: FastAPI, service: ServiceFront) -> None:
         old: begin with any word, such as `start`.
         """
         if after is None:
-            return {"jobs": await asyncio.to_thread(jobs.listed, caller.tenant)}
+            return {"jobs": await in_thread(jobs.listed, caller.tenant)}
         return await jobs.feed.wait(caller.tenant, after, wait, lambda: jobs.draining)
 
     @app.get("/v1/jobs/{job}")

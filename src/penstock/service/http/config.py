@@ -64,7 +64,14 @@ class ServeLimits(ServeTable):
     programs: int = Field(default=1000, ge=1)
     contents: int = Field(default=100_000, ge=1)
     """Packages, inputs and ciphertexts."""
-    connections: int = Field(default=256, ge=8)
+    connections: int = Field(default=2048, ge=8)
+    """Of each listener; strangers, who have shown no valid token, have at most half of them."""
+    address_connections: int = Field(default=512, ge=1)
+    """Of strangers of one address."""
+    tenant_connections: int = Field(default=128, ge=1)
+    """Of one tenant; further ones close idle ones."""
+    keep_alive_s: Seconds = Field(default=parse_seconds("75 s"), alias="keep_alive")
+    """Of a tenant's connection between two requests."""
     tenant_requests: int = Field(default=64, ge=1)
     """Of one tenant at the same time."""
     requests_per_s: float = Field(default=200.0, gt=0)

@@ -7,7 +7,6 @@ after a start of the machine, jobs whose outputs may not have been synced are co
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import secrets
@@ -35,6 +34,7 @@ from penstock.service.http.programs import Programs
 from penstock.service.http.results import Results, file_of, predicted_output_bytes
 from penstock.service.http.state import ServiceState
 from penstock.service.http.tables import OPEN_STATES
+from penstock.service.http.threads import in_thread
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
 from penstock.service.work.messages import EXPIRED, AdmissionRefused, JobFigures, JobSpec
@@ -378,7 +378,7 @@ class Jobs:
         """The job when it ended, or after so many seconds."""
 
         def look() -> Awaitable[Row]:
-            return asyncio.to_thread(self._state.known_job, tenant, client_job)
+            return in_thread(self._state.known_job, tenant, client_job)
 
         row = await look()
         if wait_s > 0 and row["state"] in OPEN_STATES:

@@ -1,6 +1,7 @@
 """The gate in front of every route: who sends the request, how much of it there may be, and how slowly it may come.
 
-A token is checked before anything of a body is read.
+A token is checked before anything of a body is read. Who has none that is right is a stranger: strangers are answered
+in turns, and their refusals end their connections.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from functools import partial
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from penstock.errors import PenstockError
 from penstock.service.http.config import ServeLimits
 from penstock.service.http.logs import Log
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
 from penstock.service.http.state import ServiceState
+from penstock.service.http.threads import ThreadShares, in_thread
 from penstock.service.http.tokens import ADMIN, Caller
 
 OPEN_PATHS = ("/v1/health", "/v1/ready", "/openapi.json")
@@ -31,7 +34,7 @@ _QUERY_BYTES = 4096
 _WINDOW_S = 10.0
 """A body shows its rate within so long."""
 _DRAINED_BYTES, _DRAINED_S = 1 << 18, 1.0
-"""Read of a refused request, so that its sender reads the answer."""
+"""Read of a refused request, so that its sender reads the answer: of a stranger's after the answer."""
 _WRONG_PER_S, _WRONG_AT_ONCE = 10.0, 50.0
 """Requests of one address without a valid token."""
 _HEADERS = (
@@ -68,9 +71,9 @@ class Buckets:
 class Body:
     """The body of one request as it arrives: no more than `most` bytes, and no slower than `slowest_bytes_per_s`."""
 
-    def __init__(self, receive: Receive, most: int, slowest_bytes_per_s: float) -> None:
+    def __init__(self, receive: Receive, most: int, slowest_bytes_per_s: float, *, whole: bool = False) -> None:
         self._receive, self._most, self._slowest = receive, most, slowest_bytes_per_s
-        self.whole, self._window_s, self._window_bytes = False, 0.0, 0
+        self.whole, self._window_s, self._window_bytes = whole, 0.0, 0
         """Whether all of it was read; seconds and bytes of the present window."""
         self.received_bytes = 0
         self.refusal: Problem | None = None
@@ -128,13 +131,23 @@ class Gate:
     """Middleware (ASGI) around the application of one listener.
 
     Args:   admin: of the administration, which takes operators' tokens only; other listeners take tenants' only.
+            is_ending: whether each answer ends its connection.
     """
 
     def __init__(
-        self, app: ASGIApp, state: ServiceState, limits: ServeLimits, metrics: Metrics, log: Log, *, admin: bool = False
+        self,
+        app: ASGIApp,
+        state: ServiceState,
+        limits: ServeLimits,
+        metrics: Metrics,
+        log: Log,
+        *,
+        admin: bool = False,
+        is_ending: Callable[[], bool] = lambda: False,
     ) -> None:
         self._app, self._state, self._limits = app, state, limits
-        self._metrics, self._log, self._admin = metrics, log, admin
+        self._metrics, self._log, self._admin, self._is_ending = metrics, log, admin, is_ending
+        self._shares = ThreadShares()
         self._rates = Buckets(limits.requests_per_s, 2 * limits.requests_per_s)
         self._wrong = Buckets(_WRONG_PER_S, _WRONG_AT_ONCE)
         self._active: dict[str, int] = {}
@@ -144,17 +157,20 @@ class Gate:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
             return
-        request = _Request(scope, receive, send, self._limits)
+        request = _Request(scope, receive, send, self._limits, self._is_ending)
         caller: Caller | None = None
         try:
             caller = await self._caller(scope)
             if caller is not None:
+                request.is_strangers = False
                 self._take_turn(caller)
                 request.on_answered = partial(self._end_turn, caller)
                 scope.setdefault("state", {})["caller"] = caller
             await self._app(scope, request.body.receive, request.send)
             if not request.started:
                 await request.refuse(Problem(500, "no answer was made", remedy="report it", kind="failed"))
+        except _HasLeft:
+            request.status = 499
         except Exception as error:
             await self._after(error, request)
         finally:
@@ -168,33 +184,56 @@ class Gate:
             request.status = 499
             return
         if problem.status == 500:
-            self._log.write("failure", request=request.identity, error=type(error).__name__, detail=str(error)[:300])
+            self._log.sampled(
+                "failure", "failure", request=request.identity, error=type(error).__name__, detail=str(error)[:300]
+            )
         if not request.started:
             await request.refuse(problem)
 
     async def _caller(self, scope: Scope) -> Caller | None:
-        """Who sends it; `None` on paths that are open. Raises: Problem."""
+        """Who sends it; `None`: a stranger, on a path that is open. Raises: Problem; _HasLeft."""
+        text, place = _bearer(scope), scope.get("state", {}).get("place")
+        is_open = scope["path"] in OPEN_PATHS
+        is_known = self._state.is_known(text)
+        self._shares.enter(text.split("_")[1] if is_known else "")
+        caller: Caller | None = None
+        with suppress(*([PenstockError] if is_open else [])):  # a process answers without its database
+            caller = await in_thread(self._state.caller, text) if is_known else None
+        is_stranger = caller is None or (is_open and self._admin != _is_operator(caller))
+        if is_stranger:
+            if place is not None and not await place.my_turn():
+                raise _HasLeft
+            if is_known is None and not is_open:
+                caller = await in_thread(self._state.caller, text)
+                is_stranger = caller is None
         if len(scope.get("query_string", b"")) > _QUERY_BYTES or len(scope["path"]) > _QUERY_BYTES:
             raise Problem(414, f"an address has at most {_QUERY_BYTES} bytes", remedy="shorten it", kind="address")
-        if scope["path"] in OPEN_PATHS:
+        if is_open and is_stranger:
             return None
-        text = _bearer(scope)
-        caller = await asyncio.to_thread(self._state.caller, text) if text else None
         if caller is None:
-            wait_s = self._wrong.take(str((scope.get("client") or ("",))[0]))
-            if wait_s:
-                raise Problem(
-                    429, "too many requests without a valid token", remedy="send a valid one", kind="tokens",
-                    retry_after_s=wait_s,
-                )  # fmt: skip
-            raise Problem(
-                401, "the token is wrong or has expired" if text else "there is no token", kind="token",
-                remedy="send the header 'Authorization: Bearer TOKEN'; an operator makes tokens",
-            )  # fmt: skip
-        if self._admin != (ADMIN in caller.scopes and not caller.tenant):
+            raise self._unknown(place.address if place else "", is_there=bool(text))
+        if self._admin != _is_operator(caller):
             where = "operators" if self._admin else "tenants"
             raise Problem(403, f"this address is for {where}", remedy="use the other address or token", kind="scope")
+        self._shares.enter(_name(caller))
+        if place is not None and not place.shows(_name(caller)):
+            raise Problem(
+                429, f"this tenant has {self._limits.tenant_connections} connections, none of them idle",
+                kind="connections", remedy="use fewer at the same time", retry_after_s=1,
+            )  # fmt: skip
         return caller
+
+    def _unknown(self, address: str, *, is_there: bool) -> Problem:
+        wait_s = self._wrong.take(address)
+        if wait_s:
+            return Problem(
+                429, "too many requests without a valid token", remedy="send a valid one", kind="tokens",
+                retry_after_s=wait_s,
+            )  # fmt: skip
+        return Problem(
+            401, "the token is wrong or has expired" if is_there else "there is no token", kind="token",
+            remedy="send the header 'Authorization: Bearer TOKEN'; an operator makes tokens",
+        )  # fmt: skip
 
     def _take_turn(self, caller: Caller) -> None:
         """Raises: Problem: the tenant sends too much."""
@@ -228,7 +267,10 @@ class Gate:
         if reason:
             self._metrics.count("penstock_refused_total", reason=reason)
         self._metrics.time("penstock_request_seconds", seconds, route=route)
-        self._log.write(
+        # One line a request, but those that anyone can cause without end.
+        is_told = request.status >= 400 or caller is None
+        self._log.sampled(
+            f"{request.status} {caller.tenant if caller else ''}" if is_told else "",
             "request",
             request=request.identity,
             listener="admin" if self._admin else "tenants",
@@ -245,10 +287,15 @@ class Gate:
 class _Request:
     """One request on its way through the gate."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: ServeLimits) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, limits: ServeLimits, is_ending: Callable[[], bool]
+    ) -> None:
         is_upload = scope["method"] == "PUT" and scope["path"].startswith("/v1/uploads/")
         most = limits.upload_bytes if is_upload else BODY_BYTES
-        self.body = Body(receive, most, limits.slowest_bytes_per_s)
+        names = {name for name, value in scope["headers"] if value != b"0"}
+        has_none = not names & {b"content-length", b"transfer-encoding"}
+        self.body = Body(receive, most, limits.slowest_bytes_per_s, whole=has_none)
+        self.is_strangers, self._is_ending = True, is_ending
         self.identity, self.begun = secrets.token_hex(8), time.monotonic()
         self.status, self.started = 0, False
         self.refused = ""
@@ -267,11 +314,12 @@ class _Request:
 
     async def _pass(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            if message["status"] >= 400:
+            if message["status"] >= 400 and not self.is_strangers:
                 await self.body.drain()
             self.started, self.status = True, message["status"]
             more = [*_HEADERS, (b"x-request-id", self.identity.encode())]
-            if not self.body.whole:
+            is_refused = self.is_strangers and message["status"] >= 400
+            if is_refused or self._is_ending() or not self.body.whole:
                 more.append((b"connection", b"close"))
             message = {**message, "headers": [*message.get("headers", []), *more]}
         await self._send(message)
@@ -291,7 +339,20 @@ class _Request:
         named = {"content-type": MEDIA_TYPE, "content-length": str(len(content)), **problem.headers()}
         headers = [(name.encode(), value.encode()) for name, value in named.items()]
         await self._pass({"type": "http.response.start", "status": problem.status, "headers": headers})
+        if self.is_strangers and not self.body.whole:
+            # The whole answer is on its way. If the connection ended now, what still arrives would take it back.
+            await self._pass({"type": "http.response.body", "body": content, "more_body": True})
+            await self.body.drain()
+            content = b""
         await self._pass({"type": "http.response.body", "body": content})
+
+
+class _HasLeft(Exception):
+    """The connection was closed before its turn."""
+
+
+def _is_operator(caller: Caller) -> bool:
+    return ADMIN in caller.scopes and not caller.tenant
 
 
 def _bearer(scope: Scope) -> str:

@@ -12,6 +12,7 @@ from penstock.service.http.examiner import Examiner
 from penstock.service.http.limits import BODY_BYTES
 from penstock.service.http.problems import Problem, no_such
 from penstock.service.http.state import ServiceState
+from penstock.service.http.threads import in_thread
 from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
 from penstock.service.work.bounds import memory_of_one
@@ -42,12 +43,12 @@ class Programs:
 
         Raises: Problem: no such package, bytes that hold no package, a program beyond the limits, no turn.
         """
-        there = await asyncio.to_thread(self._deployed, caller.tenant, name, sha256)
+        there = await in_thread(self._deployed, caller.tenant, name, sha256)
         if there is not None:
             return False, there
         path = self._files.blob(caller.tenant, sha256)
         said = await asyncio.wrap_future(self.examiner.examine(caller.tenant, path))
-        return await asyncio.to_thread(self._take, caller, name, sha256, self._found(said))
+        return await in_thread(self._take, caller, name, sha256, self._found(said))
 
     def _deployed(self, tenant: str, name: str, sha256: str) -> Row | None:
         """The program where it is there already. Raises: Problem: it cannot be deployed."""

@@ -8,15 +8,16 @@ import os
 import resource
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 
 import uvicorn
+from anyio.to_thread import current_default_thread_limiter
 
-from penstock.base.system.connections import Notices, bound, settings
-from penstock.base.types import Row
+from penstock.base.system.connections import MOST_WAITING, Bounds, Notices, Places, bound, most_connections, settings
 from penstock.service.http.admin import administration
 from penstock.service.http.app import application
-from penstock.service.http.config import Config
+from penstock.service.http.config import Config, ServeLimits
 from penstock.service.http.folder import StateUnusable
 from penstock.service.http.jobs import Jobs
 from penstock.service.http.logs import Log
@@ -28,6 +29,10 @@ DRAIN_S = 30.0
 """How long jobs that run may take after SIGTERM."""
 GRACE_S = 5
 """How long answers may take after that."""
+THREADS = 128
+"""For requests of all tenants, each of which has a share of them."""
+YOUNG = 256
+"""Newcomers above the places, for half a second."""
 _ANOTHER = "name another one, or 0 for any"
 
 
@@ -86,11 +91,18 @@ async def _serve(service: ServiceFront, sockets: list[socket.socket], say: Calla
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
     loop.set_exception_handler(notices.of_loop)
     apps = (application(service), administration(service))
-    config, tls = service.config, dict[str, str]()
-    if config.certificate is not None and config.key is not None:
-        tls = {"ssl_certfile": str(config.certificate), "ssl_keyfile": str(config.key)}
-    more: Row = {"grace_s": GRACE_S, "log_level": "critical", "proxy_headers": False, **tls}
-    servers = [_SignalFreeServer(settings(app, notices, config.limits.connections, **more)) for app in apps]
+    config, tls = service.config, None
+    if config.certificate is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(config.certificate, config.key)
+    listeners = [Places(_bounds(config.limits), notices) for _ in apps]
+    current_default_thread_limiter().total_tokens = max(THREADS, 2 * config.limits.tenant_requests)
+    servers = [
+        _SignalFreeServer(
+            settings(app, notices, places, grace_s=GRACE_S, log_level="critical", tls=tls, proxy_headers=False)
+        )
+        for app, places in zip(apps, listeners, strict=True)
+    ]
     service.drain_asked = lambda: loop.call_soon_threadsafe(asked.set)
 
     def signalled() -> None:
@@ -108,6 +120,7 @@ async def _serve(service: ServiceFront, sockets: list[socket.socket], say: Calla
     while not all(server.started for server in servers) and not any(task.done() for task in running):
         await asyncio.sleep(0.005)
     for what, listening in zip(("tenants", "operators"), sockets, strict=True):
+        listening.listen(MOST_WAITING)  # uvicorn lets fewer wait than are accepted in one go
         host, port = listening.getsockname()[:2]
         say(f"{what}: {service.config.scheme}://{f'[{host}]' if ':' in host else host}:{port}")
     ending = asyncio.create_task(asked.wait())
@@ -115,11 +128,29 @@ async def _serve(service: ServiceFront, sockets: list[socket.socket], say: Calla
     ending.cancel()
     say(f"draining: jobs that run have {DRAIN_S:g} s")
     draining = asyncio.create_task(asyncio.to_thread(service.drain, DRAIN_S))
+    while not service.jobs.draining and not draining.done():
+        await asyncio.sleep(0.005)
+    for places in listeners:  # before they ask again; answers from now on say that their connection closes
+        places.close_idle()
     await asyncio.wait([draining, *running], return_when=asyncio.FIRST_COMPLETED)
     for server in servers:
         server.should_exit = True
     await asyncio.gather(*running)
     say("stopped")
+
+
+def _bounds(limits: ServeLimits) -> Bounds:
+    """Half of the places at least are for those who have shown a token."""
+    files = most_connections(limits.connections + YOUNG)
+    most = files - min(YOUNG, files // 4)
+    return Bounds(
+        most=most,
+        young=files - most,
+        strangers=most // 2,
+        address=min(limits.address_connections, most // 2),
+        tenant=limits.tenant_connections,
+        keep_s=limits.keep_alive_s,
+    )
 
 
 def _more_files() -> None:

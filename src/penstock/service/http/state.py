@@ -71,6 +71,8 @@ class ServiceState:
         self._changes, self._keeping = 0, threading.Lock()
         """Rows of tokens and programs, until one of them changes: SQLite's are changed by this process alone."""
         more: Row = {"connect_args": {"timeout": BUSY_S}} if self._is_sqlite else {"pool_pre_ping": True}
+        self._digests: dict[str, str] = {}
+        """Identity -> digest of each token that was ever seen; of SQLite, of each token."""
         self._engine = sa.create_engine(url, pool_size=8, max_overflow=24, **more)
         if self._is_sqlite:
             sa.event.listen(self._engine, "connect", tables.as_we_use_sqlite)
@@ -85,6 +87,9 @@ class ServiceState:
                 version = connection.execute(sa.select(about.c.value).where(about.c.name == "version")).scalar()
                 if version is None:
                     connection.execute(sa.insert(about).values(name="version", value=str(VERSION)))
+                elif version == str(VERSION):
+                    known = connection.execute(sa.select(tokens.c.token, tokens.c.digest))
+                    self._digests = {row[0]: row[1] for row in known}
         except (SQLAlchemyError, sqlite3.Error, Problem) as error:
             self._engine.dispose()
             raise StateUnusable(f"the state's database cannot be used ({_said(error)}); check its address") from error
@@ -242,6 +247,7 @@ class ServiceState:
                 raise Problem(404, f"there is no tenant '{tenant}'", remedy="add it first", kind="no-tenant")
             row = {"token": identity, "tenant": tenant, "digest": digest, "scopes": " ".join(sorted(scopes))}
             connection.execute(sa.insert(tokens).values(**row, created_s=self.clock(), expires_s=expires_s))
+        self._digests[identity] = digest
 
     def tokens(self, tenant: str) -> Rows:
         """Without digests."""
@@ -276,6 +282,14 @@ class ServiceState:
             connection.execute(sa.update(tokens).where(mine).values(expires_s=ends))
         return True
 
+    def is_known(self, text: str) -> bool | None:
+        """Whether this is or was a token, from memory alone; `None`: only the database tells."""
+        identity, secret = parse_token(text) or ("", "")
+        digest = self._digests.get(identity)
+        if digest is None:
+            return None if identity and not self._is_sqlite else False
+        return is_right(secret, digest)
+
     def caller(self, text: str) -> Caller | None:
         """The owner of this token; `None`: nobody, or it ended. Raises: Problem: its tenant is being removed."""
         parsed = parse_token(text)
@@ -284,6 +298,7 @@ class ServiceState:
         row = self._kept_row(tokens, token=parsed[0])
         if row is None or not is_right(parsed[1], row["digest"]):
             return None
+        self._digests[parsed[0]] = row["digest"]
         ends = [at_s for at_s in (row["expires_s"], self._ends.get(parsed[0], (None, "", None))[2]) if at_s is not None]
         if ends and min(ends) <= self.clock():
             return None

@@ -24,6 +24,7 @@ from penstock.service.http.keys import Keys, Quota
 from penstock.service.http.metrics import Metrics
 from penstock.service.http.problems import Problem, being_removed, no_such
 from penstock.service.http.state import ServiceState
+from penstock.service.http.threads import in_thread
 from penstock.service.http.tokens import Caller
 
 KINDS = {"package": "deploy", "key": "keys", "input": "run", "ciphertext": "run"}
@@ -254,7 +255,7 @@ class UnfinishedUploads:
     async def receive(self, caller: Caller, upload: str, offset: int, pieces: AsyncIterator[bytes]) -> Row:
         """Write what arrives, from `offset` on. A broken connection leaves what arrived before."""
         with self._alone(upload, "another piece of this upload is arriving", "send one at a time"):
-            row = await asyncio.to_thread(self._row, caller, upload)
+            row = await in_thread(self._row, caller, upload)
             have = self._offset(row)
             if offset != have:
                 raise Problem(
@@ -262,9 +263,7 @@ class UnfinishedUploads:
                     rule="pieces follow each other without gap or overlap", kind="offset", more={"offset": have},
                 )  # fmt: skip
             have = await self._received(row, have, pieces)
-            await asyncio.to_thread(
-                self._state.touch_upload, caller.tenant, upload, self._state.clock() + self._kept.uploads_s
-            )
+            await in_thread(self._state.touch_upload, caller.tenant, upload, self._state.clock() + self._kept.uploads_s)
             return {"upload": upload, "offset": have}
 
     @contextmanager
@@ -293,11 +292,11 @@ class UnfinishedUploads:
                 if len(buffer) >= (_MOST_PIECE_BYTES if is_writing else _PIECE_BYTES):
                     if writing is not None:
                         await writing
-                    writing = asyncio.ensure_future(asyncio.to_thread(self._write, row, have, buffer))
+                    writing = asyncio.ensure_future(in_thread(self._write, row, have, buffer))
                     have, buffer = have + len(buffer), bytearray()
             if writing is not None:
                 await writing
-            return await asyncio.to_thread(self._write, row, have, buffer) if buffer else have
+            return await in_thread(self._write, row, have, buffer) if buffer else have
         finally:
             if writing is not None and not writing.done():  # nobody else writes before it has ended
                 await asyncio.wait([writing])
