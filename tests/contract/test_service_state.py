@@ -15,10 +15,10 @@ pytest.importorskip("sqlalchemy")
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
 
-from penstock.service.http.folder import DatabaseLock, FolderRefused
-from penstock.service.http.problems import Problem
-from penstock.service.http.state import ServiceState, StateUnusable
-from penstock.service.http.tokens import Caller, new_token
+from penstock.service.state.folder import DatabaseLock, FolderRefused, StateUnusable
+from penstock.service.state.problems import Problem
+from penstock.service.state.state import ServiceState
+from penstock.service.state.tokens import Caller, new_token
 from support.postgres import Postgres, cluster, missing
 
 CALLER = Caller(tenant="a", token="t", scopes=frozenset())
@@ -314,7 +314,7 @@ def test_parallel_writers_of_one_tenant_see_what_the_others_took(state):
 def test_tables_of_another_version_are_refused(state, url):
     from sqlalchemy import update
 
-    from penstock.service.http.tables import about
+    from penstock.service.state.tables import about
 
     with state._writing() as connection:
         connection.execute(update(about).values(value="99"))

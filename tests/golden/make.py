@@ -246,8 +246,8 @@ JOB = {
 
 def make_service_state(folder: Path) -> None:
     """The tables as SQLite dumps them: its file takes three times the room."""
-    from penstock.service.http.state import ServiceState
-    from penstock.service.http.tokens import Caller, digest_of, parse_token
+    from penstock.service.state.state import ServiceState
+    from penstock.service.state.tokens import Caller, digest_of, parse_token
 
     path = folder / "state.sqlite"
     state = ServiceState(f"sqlite:///{path}", clock=lambda: NOW)

@@ -235,7 +235,7 @@ def tables(folder: Path) -> Path:
 
 def test_the_tables_of_the_service_have_their_rows(tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
-    from penstock.service.http.state import ServiceState
+    from penstock.service.state.state import ServiceState
 
     path = tables(copied("service-state", 1, tmp_path / "state"))
     with closing(ServiceState(f"sqlite:///{path}", clock=lambda: make.NOW)) as state:
@@ -255,7 +255,8 @@ def test_the_tables_of_the_service_have_their_rows(tmp_path: Path) -> None:
 
 def test_tables_of_a_later_number_or_of_half_a_file_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
-    from penstock.service.http.state import ServiceState, StateUnusable
+    from penstock.service.state.folder import StateUnusable
+    from penstock.service.state.state import ServiceState
 
     later = tables(copied("service-state", 1, tmp_path / "later", "later"))
     with pytest.raises(StateUnusable, match="tables of version 2, and this penstock reads version 1"):

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("sqlalchemy")
 
-from penstock.service.http.tables import metadata
+from penstock.service.state.tables import metadata
 from support.live_service import LiveService
 from support.own_process import COMMAND
 from support.postgres import cluster, missing

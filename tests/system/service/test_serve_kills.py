@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("sqlalchemy")
 
-from penstock.service.http.state import ServiceState
+from penstock.service.state.state import ServiceState
 from support.serve_site import Caller, Site, eventually, random_bytes
 from support.small_disk import needs_mounts, on_a_small_disk
 
@@ -155,9 +155,9 @@ def test_a_full_disk_refuses_the_upload_and_the_service_goes_on(tmp_path):
     from penstock.service.http.config import embedded
     from penstock.service.http.keys import Keys
     from penstock.service.http.metrics import Metrics
-    from penstock.service.http.problems import problem_of
-    from penstock.service.http.state import ServiceState
-    from penstock.service.http.tokens import Caller
+    from penstock.service.state.problems import problem_of
+    from penstock.service.state.state import ServiceState
+    from penstock.service.state.tokens import Caller
     from penstock.service.http.uploads import Files, UnfinishedUploads
     from penstock.runtime.keystore import KeyStore
 
@@ -241,7 +241,7 @@ def test_a_job_is_tried_again_and_fails_with_the_reason(tmp_path):
     from penstock.service.http.config import embedded
     from penstock.service.http.logs import Log
     from penstock.service.http.service import ServiceFront
-    from penstock.service.http.tokens import Caller as Who
+    from penstock.service.state.tokens import Caller as Who
     from support.fake_computing import FakeComputing
 
     service = ServiceFront(embedded(tmp_path / "state"), Log(), lambda _, jobs: FakeComputing(jobs))
@@ -275,7 +275,7 @@ def test_a_job_is_tried_again_and_fails_with_the_reason(tmp_path):
         assert service.jobs.show("a", job)["state"] == state
     assert service.jobs.show("a", "failed-1")["reason"] == "the ciphertext is damaged"
     fake.hold, fake.most = True, 0
-    from penstock.service.http.problems import Problem
+    from penstock.service.state.problems import Problem
 
     with pytest.raises(Problem) as refused:
         service.jobs.submit(who, {"job": "late", **form})

@@ -18,9 +18,9 @@ pytest.importorskip("sqlalchemy")
 
 from penstock.service.http.config import embedded
 from penstock.service.http.logs import Log
-from penstock.service.http.problems import Problem
 from penstock.service.http.service import ServiceFront
-from penstock.service.http.tokens import Caller
+from penstock.service.state.problems import Problem
+from penstock.service.state.tokens import Caller
 from penstock.service.work.messages import EXPIRED
 from support.fake_computing import FakeComputing
 from support.serve_site import PARAMS, eventually

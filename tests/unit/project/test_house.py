@@ -23,7 +23,7 @@ WINGS = {
     "program": "evaluator package openfhe database workloads running",
     "runtime": "keystore native client scanning similarity",
     "lab": "fit measure simulation instorage analysis prediction rewriting advice sweeps reports",
-    "service": "near work tenants owners http load",
+    "service": "near work tenants owners state http load",
     "front": "hall explorer cli",
 }
 """Wing -> its rooms. A room imports only rooms before it, lazily or not. `penstock/__init__.py` imports any, at use."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.service.http.examiner import MOST_OF_TENANT, Examiner
-from penstock.service.http.problems import Problem
+from penstock.service.state.problems import Problem
 from support.serve_site import eventually, long_package, package_bytes
 
 Make = Callable[..., Examiner]

@@ -23,9 +23,9 @@ from penstock.service.http.feed import MOST_KEPT, Feed
 from penstock.service.http.limits import Body, Buckets, Gate
 from penstock.service.http.logs import SAMPLED, WINDOW_S, Log
 from penstock.service.http.metrics import Metrics, by_tenant, work_gauges
-from penstock.service.http.state import ServiceState
 from penstock.service.http.threads import SHARE, ThreadShares, in_thread
-from penstock.service.http.tokens import Caller, is_right, new_token, parse_token
+from penstock.service.state.state import ServiceState
+from penstock.service.state.tokens import Caller, is_right, new_token, parse_token
 
 
 def written(folder: Path, text: str) -> Path:

@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("sqlalchemy")
 
 from penstock.scheme.params import catalogue
-from penstock.service.http import clock as clocks
-from penstock.service.http.clock import GRACE_S, ServiceClock
 from penstock.service.http.config import embedded
 from penstock.service.http.logs import Log
 from penstock.service.http.service import SERVER, ServiceFront
-from penstock.service.http.tokens import NewToken
+from penstock.service.state import clock as clocks
+from penstock.service.state.clock import GRACE_S, ServiceClock
+from penstock.service.state.tokens import NewToken
 from support.fake_computing import FakeComputing
 
 SET = catalogue.get("openfhe-demo").to_dict()

@@ -13,13 +13,13 @@ import pytest
 
 pytest.importorskip("sqlalchemy")
 
-from penstock.service.http import folder as folders
 from penstock.service.http.config import embedded
-from penstock.service.http.folder import FileLock, FolderRefused, StateUnusable, hold_database, owner_only
 from penstock.service.http.logs import Log, opened
-from penstock.service.http.problems import Problem
 from penstock.service.http.service import ServiceFront
-from penstock.service.http.state import ServiceState
+from penstock.service.state import folder as folders
+from penstock.service.state.folder import FileLock, FolderRefused, StateUnusable, hold_database, owner_only
+from penstock.service.state.problems import Problem
+from penstock.service.state.state import ServiceState
 from support.fake_computing import FakeComputing
 from support.small_disk import needs_mounts, on_a_small_disk
 
@@ -240,7 +240,7 @@ import contextlib, os, shutil, sys
 from pathlib import Path
 from penstock.service.http.config import embedded
 from penstock.service.http.logs import Log
-from penstock.service.http.problems import Problem
+from penstock.service.state.problems import Problem
 from penstock.service.http.service import SERVER, ServiceFront
 from support.fake_computing import FakeComputing
 
@@ -333,7 +333,7 @@ assert end(1) and not knows(1)
 
 
 def test_a_database_that_takes_no_write_is_not_ready(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.service.http.state.BUSY_S", 0.05)
+    monkeypatch.setattr("penstock.service.state.database.BUSY_S", 0.05)
     service = front(tmp_path / "state")
     service.check_ready()
     with closing(sqlite3.connect(tmp_path / "state" / "state.sqlite", isolation_level=None)) as other:

@@ -17,10 +17,10 @@ pytest.importorskip("sqlalchemy")
 from penstock.errors import PenstockError
 from penstock.service.http.config import Config, embedded
 from penstock.service.http.logs import Log
-from penstock.service.http.problems import Problem
 from penstock.service.http.service import SERVER, ServiceFront
-from penstock.service.http.tables import blobs
-from penstock.service.http.tokens import SCOPES, Caller
+from penstock.service.state.problems import Problem
+from penstock.service.state.tables import blobs
+from penstock.service.state.tokens import SCOPES, Caller
 from support.fake_computing import FakeComputing
 from support.serve_site import PARAMS, eventually
 

@@ -21,10 +21,10 @@ from penstock import errors
 from penstock.base.system.files import FileError
 from penstock.service.http.config import embedded
 from penstock.service.http.logs import Log
-from penstock.service.http.problems import Problem, problem_of, told
 from penstock.service.http.service import ServiceFront
-from penstock.service.http.state import ServiceState
-from penstock.service.http.tokens import Caller
+from penstock.service.state.problems import Problem, problem_of, told
+from penstock.service.state.state import ServiceState
+from penstock.service.state.tokens import Caller
 from penstock.service.work.messages import JobSpec
 from support.fake_computing import FakeComputing
 from support.serve_site import eventually

@@ -17,9 +17,9 @@ from penstock.service.http import uploads as uploads_module
 from penstock.service.http.config import embedded
 from penstock.service.http.keys import Keys
 from penstock.service.http.metrics import Metrics
-from penstock.service.http.state import ServiceState
-from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files, UnfinishedUploads
+from penstock.service.state.state import ServiceState
+from penstock.service.state.tokens import Caller
 
 CONTENT = bytes(1000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -12,9 +12,9 @@ from penstock.base.types import Row
 from penstock.base.version import __version__
 from penstock.service.http import seeing
 from penstock.service.http.app import PathName, RotationForm, TenantForm, TokenForm, WorkForm, bare, guarded, needs
-from penstock.service.http.problems import Problem
 from penstock.service.http.service import ServiceFront
-from penstock.service.http.tokens import ADMIN, Caller
+from penstock.service.state.problems import Problem
+from penstock.service.state.tokens import ADMIN, Caller
 from penstock.service.work.record import MOST_JOBS
 
 Operates = Annotated[Caller, Depends(needs(ADMIN))]

@@ -22,11 +22,11 @@ from penstock.errors import PenstockError
 from penstock.service.http import seeing
 from penstock.service.http.limits import Gate
 from penstock.service.http.logs import Log
-from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
 from penstock.service.http.programs import MOST_INPUTS, NAME_CHARS
 from penstock.service.http.service import ServiceFront
 from penstock.service.http.threads import ThreadedRoute, in_thread
-from penstock.service.http.tokens import Caller
+from penstock.service.state.problems import MEDIA_TYPE, Problem, problem_of
+from penstock.service.state.tokens import Caller
 
 MOST_WAIT_S = 60.0
 _BEARER = HTTPBearer(auto_error=False, description="A token: pst_… An operator makes it.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from penstock.base.types import Row
 from penstock.service.http.keys import Keys
-from penstock.service.http.problems import Problem
 from penstock.service.http.programs import Programs
-from penstock.service.http.state import ServiceState
+from penstock.service.state.problems import Problem
+from penstock.service.state.state import ServiceState
 
 
 class JobChecks:

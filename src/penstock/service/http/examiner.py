@@ -18,7 +18,7 @@ from pathlib import Path
 
 from penstock.base.system.workers import interrupts_held, python_module
 from penstock.base.types import Row
-from penstock.service.http.problems import Problem
+from penstock.service.state.problems import Problem
 from penstock.service.work.messages import Channel
 from penstock.service.work.process import clean_environment
 

@@ -29,14 +29,14 @@ from penstock.service.http.config import Config
 from penstock.service.http.feed import Feed, Waiting
 from penstock.service.http.keys import Keys, Quota
 from penstock.service.http.metrics import Metrics
-from penstock.service.http.problems import Problem, no_such, told
 from penstock.service.http.programs import Programs
 from penstock.service.http.results import Results, file_of, predicted_output_bytes
-from penstock.service.http.state import ServiceState
-from penstock.service.http.tables import OPEN_STATES
 from penstock.service.http.threads import in_thread
-from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
+from penstock.service.state.problems import Problem, no_such, told
+from penstock.service.state.state import ServiceState
+from penstock.service.state.tables import OPEN_STATES
+from penstock.service.state.tokens import Caller
 from penstock.service.work.messages import EXPIRED, AdmissionRefused, JobFigures, JobSpec
 from penstock.service.work.pool import WorkerPool
 

@@ -14,8 +14,8 @@ from penstock.base.units import WORD_BYTES
 from penstock.errors import KeyDamaged, KeyRefused, PenstockError, StoreUnusable
 from penstock.runtime.keystore import KeyStore, StoredKey, is_segment, parameter_digest
 from penstock.scheme.params.ckks import CkksParameters
-from penstock.service.http.problems import Problem, no_such, problem_of
-from penstock.service.http.state import ServiceState
+from penstock.service.state.problems import Problem, no_such, problem_of
+from penstock.service.state.state import ServiceState
 
 _BLOCK_BYTES, _HEADER_BYTES = 4096, 3 * 4096
 """Of a segment: rows and header begin and end with blocks."""

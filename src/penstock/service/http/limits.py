@@ -21,10 +21,10 @@ from penstock.errors import PenstockError
 from penstock.service.http.config import ServeLimits
 from penstock.service.http.logs import Log
 from penstock.service.http.metrics import Metrics
-from penstock.service.http.problems import MEDIA_TYPE, Problem, problem_of
-from penstock.service.http.state import ServiceState
 from penstock.service.http.threads import ThreadShares, in_thread
-from penstock.service.http.tokens import ADMIN, Caller
+from penstock.service.state.problems import MEDIA_TYPE, Problem, problem_of
+from penstock.service.state.state import ServiceState
+from penstock.service.state.tokens import ADMIN, Caller
 
 OPEN_PATHS = ("/v1/health", "/v1/ready", "/openapi.json")
 """Answered without a token: they tell nothing of a tenant."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from penstock.base.system.files import os_errors
-from penstock.service.http.folder import owner_only
+from penstock.service.state.folder import owner_only
 
 SAMPLED, WINDOW_S = 5, 60.0
 """So many lines of a kind in so many seconds."""

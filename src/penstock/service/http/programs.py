@@ -10,11 +10,11 @@ from penstock.base.types import Row, Rows
 from penstock.service.http.config import Config
 from penstock.service.http.examiner import Examiner
 from penstock.service.http.limits import BODY_BYTES
-from penstock.service.http.problems import Problem, no_such
-from penstock.service.http.state import ServiceState
 from penstock.service.http.threads import in_thread
-from penstock.service.http.tokens import Caller
 from penstock.service.http.uploads import Files
+from penstock.service.state.problems import Problem, no_such
+from penstock.service.state.state import ServiceState
+from penstock.service.state.tokens import Caller
 from penstock.service.work.bounds import memory_of_one
 
 NAME_CHARS, MOST_INPUTS = 200, 10_000

@@ -10,10 +10,10 @@ from pathlib import Path
 from penstock.base.system.files import sync, sync_folder
 from penstock.base.types import Row, RowView
 from penstock.scheme.params.ckks import CkksParameters
-from penstock.service.http.clock import boot_identity
-from penstock.service.http.state import ServiceState
-from penstock.service.http.tables import OPEN_STATES
 from penstock.service.http.uploads import Files
+from penstock.service.state.clock import boot_identity
+from penstock.service.state.state import ServiceState
+from penstock.service.state.tables import OPEN_STATES
 from penstock.service.work.messages import HEADER_BYTES
 
 _SYNCED, _BOOT = "results synced", "boot"

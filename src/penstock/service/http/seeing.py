@@ -6,9 +6,9 @@ from collections import deque
 
 from penstock.base.types import Row, Rows
 from penstock.service.http.metrics import Labels, by_tenant, work_gauges
-from penstock.service.http.problems import Problem
 from penstock.service.http.service import ServiceFront
 from penstock.service.http.timelines import service_timeline
+from penstock.service.state.problems import Problem
 from penstock.service.work.record import JobRecord, Record, percentiles
 
 MOST_ROWS = 1000

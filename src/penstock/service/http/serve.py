@@ -18,10 +18,10 @@ from penstock.base.system.connections import MOST_WAITING, Bounds, Notices, Plac
 from penstock.service.http.admin import administration
 from penstock.service.http.app import application
 from penstock.service.http.config import Config, ServeLimits
-from penstock.service.http.folder import StateUnusable
 from penstock.service.http.jobs import Jobs
 from penstock.service.http.logs import Log
 from penstock.service.http.service import ServiceFront, pool_of
+from penstock.service.state.folder import StateUnusable
 from penstock.service.work.isolation import lacking, user_of
 from penstock.service.work.pool import WorkerPool
 

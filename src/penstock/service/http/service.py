@@ -18,9 +18,16 @@ from penstock.base.system.host import available_cores
 from penstock.base.types import Row
 from penstock.errors import PenstockError
 from penstock.runtime.keystore import KeyStore, check_tenant
-from penstock.service.http.clock import ServiceClock
 from penstock.service.http.config import Config
-from penstock.service.http.folder import (
+from penstock.service.http.jobs import Jobs
+from penstock.service.http.keys import Keys
+from penstock.service.http.logs import Log
+from penstock.service.http.metrics import Metrics
+from penstock.service.http.programs import Programs
+from penstock.service.http.results import sweep_files
+from penstock.service.http.uploads import Files, UnfinishedUploads
+from penstock.service.state.clock import ServiceClock
+from penstock.service.state.folder import (
     DatabaseLock,
     FileLock,
     FolderRefused,
@@ -33,16 +40,9 @@ from penstock.service.http.folder import (
     owner_only,
     who,
 )
-from penstock.service.http.jobs import Jobs
-from penstock.service.http.keys import Keys
-from penstock.service.http.logs import Log
-from penstock.service.http.metrics import Metrics
-from penstock.service.http.problems import Problem, being_removed, hide
-from penstock.service.http.programs import Programs
-from penstock.service.http.results import sweep_files
-from penstock.service.http.state import ServiceState
-from penstock.service.http.tokens import ADMIN, SCOPES, Caller, NewToken, new_token
-from penstock.service.http.uploads import Files, UnfinishedUploads
+from penstock.service.state.problems import Problem, being_removed, hide
+from penstock.service.state.state import ServiceState
+from penstock.service.state.tokens import ADMIN, SCOPES, Caller, NewToken, new_token
 from penstock.service.work.admission import Limits
 from penstock.service.work.bounds import JobBounds, places_of_one
 from penstock.service.work.messages import WorkerSettings

@@ -22,10 +22,10 @@ from penstock.base.types import Row, Rows
 from penstock.service.http.config import Config
 from penstock.service.http.keys import Keys, Quota
 from penstock.service.http.metrics import Metrics
-from penstock.service.http.problems import Problem, being_removed, no_such
-from penstock.service.http.state import ServiceState
 from penstock.service.http.threads import in_thread
-from penstock.service.http.tokens import Caller
+from penstock.service.state.problems import Problem, being_removed, no_such
+from penstock.service.state.state import ServiceState
+from penstock.service.state.tokens import Caller
 
 KINDS = {"package": "deploy", "key": "keys", "input": "run", "ciphertext": "run"}
 """Kind -> the scope that may send it."""

@@ -1,4 +1,4 @@
-"""The tables of the service's state. Their version is `VERSION` of `penstock.service.http.state`."""
+"""The tables of the service's state. Their version is `VERSION` of `penstock.service.state.state`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from penstock.base.types import Row, RowView
-from penstock.service.http.problems import being_removed
+from penstock.service.state.problems import being_removed
 
 OPEN_STATES = ("queued", "running")
 metadata = sa.MetaData()

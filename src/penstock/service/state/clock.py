@@ -16,7 +16,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from penstock.service.http.tables import blobs, jobs, uploads
+from penstock.service.state.tables import blobs, jobs, uploads
 
 JUMP_S = 10.0
 """A smaller difference of clocks is no jump."""

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
 from penstock.errors import PenstockError, UsageError
-from penstock.service.http.problems import Problem
+from penstock.service.state.problems import Problem
 
 RESERVED_BYTES, _RESERVED_SHARE = 8 << 20, 16
 """Of the disk, or of a small one that part."""
