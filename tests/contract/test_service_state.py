@@ -337,6 +337,8 @@ def test_a_database_that_goes_and_comes_back_refuses_in_between(postgres):
     state.close()
 
 
+# pg8000 leaves the socket of a broken connection to the garbage collector, which warns of it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_lock_whose_connection_broke_is_taken_again_or_lost_for_good(postgres):
     emptied(postgres.url)
     state = ServiceState(postgres.url, lock=(first := DatabaseLock(postgres.url)))

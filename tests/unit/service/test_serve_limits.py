@@ -460,6 +460,7 @@ def test_a_tenant_holds_no_more_than_its_share_of_threads():
 def test_a_token_that_nobody_has_is_known_to_be_wrong_without_the_database(tmp_path, monkeypatch):
     state = ServiceState(f"sqlite:///{tmp_path / 'state.sqlite'}")
     token, other = new_token(), new_token()
+    state.add_tenant("alice")
     state.add_token(token.identity, token.digest, "alice", ["read"], None)
     again = ServiceState(f"sqlite:///{tmp_path / 'state.sqlite'}")
     for each in (state, again):

@@ -15,6 +15,7 @@ from penstock.service.http.config import embedded
 from penstock.service.http.logs import Log
 from penstock.service.http.service import SERVER, ServiceFront
 from penstock.service.state import clock as clocks
+from penstock.service.state import tables
 from penstock.service.state.clock import GRACE_S, ServiceClock
 from penstock.service.state.tokens import NewToken
 from support.fake_computing import FakeComputing
@@ -46,6 +47,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return found
 
 
+INPUT = "5" * 64
+
+
 class Site:
     """A service with content of a tenant, and its next ones."""
 
@@ -57,7 +61,7 @@ class Site:
         self.short = self.token(7200.0)
         self.ended, self.lasting = self.token(7200.0), self.token(None)
         state.end_token("a", self.ended.identity, state.clock())
-        blob = {"tenant": "a", "sha256": "s", "kind": "input", "bytes": 1, "expires_s": state.clock() + 86400.0}
+        blob = {"tenant": "a", "sha256": INPUT, "kind": "input", "bytes": 1, "expires_s": state.clock() + 86400.0}
         state.end_upload("a", "none", blob)
         upload = {"upload": "u", "tenant": "a", "kind": "input", "bytes": 1, "sha256": "t"}
         state.add_upload({**upload, "expires_s": state.clock() + 86400}, most=9)
@@ -86,11 +90,16 @@ class Site:
             self.service.state.note = lambda *_, **__: None  # type: ignore[method-assign]
         self.service.close()
 
+    def input_ends(self, left_s: float) -> None:
+        """Let the input expire in so many seconds."""
+        state = self.service.state
+        state._update(tables.blobs, {"tenant": "a", "sha256": INPUT}, expires_s=state.clock() + left_s)
+
     def there(self) -> list[bool]:
         """Whether input, upload and result are there still, after a sweep."""
         self.service.sweep()
         state = self.service.state
-        rows = state.blob("a", "s"), state.upload("a", "u"), state.job("1")
+        rows = state.blob("a", INPUT), state.upload("a", "u"), state.job("1")
         return [rows[0] is not None, rows[1] is not None, rows[2] is not None and rows[2]["state"] == "done"]
 
     def knows(self) -> list[bool]:
@@ -164,7 +173,7 @@ def test_a_jump_between_two_servers_changes_no_retention(site, machine, jump_s, 
 
 
 def test_after_a_start_of_the_machine_what_was_there_has_an_hour(site, machine):
-    site.service.state.keep_blob("a", "s", "input", site.service.state.clock() + 600)
+    site.input_ends(600)
     site.stop()
     machine.wall_s, machine.up_s, machine.boot = machine.wall_s + YEAR_S, 5.0, "second"
     site.start()
@@ -179,7 +188,7 @@ def test_after_a_start_of_the_machine_what_was_there_has_an_hour(site, machine):
 
 
 def test_a_short_time_off_counts_for_nothing_and_is_not_said(site, machine):
-    site.service.state.keep_blob("a", "s", "input", site.service.state.clock() + 30)
+    site.input_ends(30)
     site.stop()
     machine.wall_s, machine.up_s, machine.boot = machine.wall_s + 60, 5.0, "second"
     site.start()

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -473,9 +474,15 @@ def test_a_program_that_every_submission_refuses_is_not_deployed(
 ) -> None:
     service = front()
     package = send(service, PACKAGE, "package")
-    monkeypatch.setattr(service.programs, "_examine", lambda path: described(1) | change)
+
+    def deployed(description: dict) -> bool:
+        """Whether the program is new, where its examination finds this."""
+        said: Future[dict] = Future()
+        said.set_result({"found": description})
+        monkeypatch.setattr(service.programs.examiner, "examine", lambda tenant, path: said)
+        return asyncio.run(service.programs.deploy(OWNER, "p", package))[0]
+
     with pytest.raises(Problem, match=said) as refused:
-        service.programs.deploy(OWNER, "p", package)
+        deployed(described(1) | change)
     assert refused.value.status == 422
-    monkeypatch.setattr(service.programs, "_examine", lambda path: described(1))
-    assert service.programs.deploy(OWNER, "p", package)[0]
+    assert deployed(described(1))

@@ -183,7 +183,7 @@ def _outages() -> Iterator[None]:
         yield
     except IntegrityError:
         raise
-    except (SQLAlchemyError, sqlite3.Error) as error:
+    except (SQLAlchemyError, sqlite3.Error, ConnectionError) as error:
         full = "disk is full" in str(error)
         raise Problem(
             507 if full else 503,

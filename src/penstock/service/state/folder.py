@@ -179,7 +179,7 @@ class DatabaseLock:
             )
 
     def _is_there(self) -> bool:
-        with suppress(SQLAlchemyError):
+        with suppress(SQLAlchemyError, OSError):  # the driver lets a reset connection through as it is
             return self._connection is not None and bool(self._connection.execute(sa.text("select 1")).scalar())
         return False
 
@@ -203,14 +203,14 @@ class DatabaseLock:
         return True
 
     def _holder(self) -> str:
-        with suppress(SQLAlchemyError):
+        with suppress(SQLAlchemyError, OSError):
             if self._connection is not None:
                 found = self._connection.execute(sa.text("select value from about where name = 'server'")).scalar()
                 return str(found or "its name is not known")
         return "its name is not known"
 
     def _disconnect(self) -> None:
-        with suppress(SQLAlchemyError):
+        with suppress(SQLAlchemyError, OSError):
             if self._connection is not None:
                 self._connection.close()
         self._connection = None
