@@ -44,8 +44,8 @@ from penstock.runtime.client.pair import KeyPair
 from penstock.runtime.keystore import KeyStore, parameter_digest
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.spec import CkksSpec
-from penstock.service.http.state import ServiceState
 from penstock.service.http.uploads import Files
+from penstock.service.state.state import ServiceState
 from penstock.service.work.simulated import JobArrival
 from serving import Caller, Often, Refused, Results, Server, progress, rotations, served
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from penstock.base.system.workers import python_module
 from penstock.base.types import Row
 from penstock.errors import PenstockError, UsageError
 from penstock.program.package.builder import PackageBuilder
@@ -543,15 +540,20 @@ def test_a_deployment_states_the_keys_and_seconds_that_workers_plan_with(tmp_pat
 
 
 def examined(path: Path, params: CkksParameters, name: str = "x", *, outputs: int = 1) -> Row:
-    """What the examination of a small package prints."""
+    """What the examination of a small package says."""
     constants = ConstantsInMemory()
     builder = PackageBuilder(constants)
     x = builder.encrypt(Input(name, 8))
     for number in range(outputs):
         builder.output(builder.add(Verb.MOD_DROP, [x], argument=number + 1), Output(f"y{number}", 8))
     write_package(builder.finish("small", params, constants), path, force=True)
-    command = [*python_module("penstock.service.http.examine"), str(path), str(4 << 30), str(BUDGET), ""]
-    verdict: Row = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
+    examiner = pytest.importorskip("penstock.service.http.examiner").Examiner(
+        most_bytes=4 << 30, seconds=60, key_bytes=BUDGET, machine="", user="nobody"
+    )
+    try:
+        verdict: Row = examiner.examine("a", path).result(60)
+    finally:
+        examiner.close()
     return verdict
 
 
