@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Iterator
 
 import uvicorn
@@ -25,6 +26,8 @@ from penstock.service.state.folder import StateUnusable
 from penstock.service.work.isolation import lacking, user_of
 from penstock.service.work.pool import WorkerPool
 
+SWITCH_S = 0.0005
+"""For which a thread may keep the interpreter from others: every answer passes it several times."""
 DRAIN_S = 30.0
 """How long jobs that run may take after SIGTERM."""
 GRACE_S = 5
@@ -57,6 +60,7 @@ def serve(
     Raises: UsageError; StateUnusable; StoreUnusable; FileError.
     """
     _more_files()
+    sys.setswitchinterval(SWITCH_S)
     os.umask(0o077)
     sockets = [bound(config.listen, _ANOTHER)]
     try:
