@@ -41,6 +41,8 @@ MOST_VERDICT_BYTES = 1 << 26
 _PIPE, _MOST_FILES = 3, 256
 """The child's only descriptor besides those of the standard streams, and how many it may have."""
 _PR_SET_PDEATHSIG = 1
+_NICE = 5
+"""Examinations yield the processor to answers and jobs."""
 
 
 def describe(path: Path, key_bytes: int, machine: Machine | None = None) -> Row:
@@ -99,6 +101,7 @@ def _output_bytes(trace: Trace) -> int:
 
 def main(most_bytes: int, key_bytes: int, seconds: float, user: str, machine: str = "") -> None:
     """Examine the packages that the front names on the socket at standard input, one at a time, until it is closed."""
+    os.nice(_NICE)
     channel = Channel(os.dup(0))
     bounds = ExamineBounds(most_bytes=most_bytes, seconds=seconds, user=isolation.user_of(user))
     priced = load_machine(machine) if machine else None

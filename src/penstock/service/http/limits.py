@@ -195,7 +195,7 @@ class Gate:
         text, place = _bearer(scope), scope.get("state", {}).get("place")
         is_open = scope["path"] in OPEN_PATHS
         is_known = self._state.is_known(text)
-        self._shares.enter(text.split("_")[1] if is_known else "")
+        self._shares.enter(text.split("_")[1] if is_known else "", counts=False)
         caller: Caller | None = None
         with suppress(*([PenstockError] if is_open else [])):  # a process answers without its database
             caller = await in_thread(self._state.caller, text) if is_known else None
