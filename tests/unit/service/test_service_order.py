@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 import socket
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 
 import numpy as np
 import pytest
@@ -179,6 +180,96 @@ def test_no_priority_of_one_tenant_changes_when_another_has_its_turn(jobs: list[
         return [jobs[each][0] for each in order]
 
     assert turns([priority for _, priority in jobs]) == turns([0] * len(jobs))
+
+
+some_arrival = st.builds(
+    lambda tenant, program, priority, deadline_s: (tenant, program, priority, deadline_s),
+    st.sampled_from("abc"),
+    st.sampled_from(["p.pkg", "q.pkg"]),
+    st.integers(0, 2),
+    st.none() | st.integers(1, 12).map(float),
+)
+
+
+@at_most(60)
+@given(
+    st.lists(some_arrival | st.sampled_from(["begin", "begin", "die", "end", "cancel"]), max_size=80),
+    st.sampled_from([Order.WEIGHED, Order.FCFS, Order.LOCALITY]),
+)
+def test_a_queue_in_lines_chooses_what_a_look_at_every_job_does(steps: list[object], order: Order) -> None:
+    rule = replace(RULE, max_overtaken=3, overdue_every=2)
+    queue, now, residents = Queue(order, rule), 0.0, {"a": {"k": 300 * MB}}
+    queue.learn("p.pkg", {"k": 300 * MB})
+    overtaken: dict[str, int] = {}
+    for number, step in enumerate(steps):
+        now += 0.37
+        waiting = queue.waiting()
+        if isinstance(step, tuple):
+            tenant, package, priority, deadline_s = step
+            more = {"package": Path(package), "priority": priority, "deadline_s": deadline_s, "compute_s": 1.5}
+            queue.add(spec(number, tenant, **more), now)
+            overtaken[str(number)] = 0
+        elif step == "begin" and waiting:
+            candidates = [queue.candidate(entry, residents, now) for entry in waiting]
+            expected = 0 if order is Order.FCFS else choose(candidates, queue._standings(now), rule, order)
+            entry = queue.next(residents, lambda each: True, now)
+            assert entry is not None
+            assert entry is (min(waiting, key=lambda e: e.number) if order is Order.FCFS else waiting[expected])
+            planned = [each.spec.job for each in queue.coming(residents, now, 3)]
+            assert planned[0] == entry.spec.job
+            queue.started(entry, now)
+            for each in waiting:
+                is_own = order.group(each.spec.tenant) == order.group(entry.spec.tenant)
+                overtaken[each.spec.job] += is_own and each.number < entry.number
+        elif step == "cancel" and waiting:
+            queue.remove(waiting[number % len(waiting)].spec.job, now)
+        elif step in ("die", "end") and queue.running():
+            entry = queue.running()[number % len(queue.running())]
+            if step == "end":
+                queue.remove(entry.spec.job, now)
+            else:
+                entry.deaths += number % 2
+                queue.waits_again(entry, now)
+        waiting = queue.waiting()
+        assert {each.spec.job: queue.overtaken(each) for each in waiting} == {
+            each.spec.job: overtaken[each.spec.job] for each in waiting
+        }
+        assert queue.most_overtaken() == max((queue.overtaken(each) for each in waiting), default=0)
+        late = [each for each in waiting if each.deadline_at_s is not None and now > each.deadline_at_s]
+        assert sorted(each.number for each in queue.late(now)) == [each.number for each in late]
+        for tenant in "abc":
+            own = [each for each in [*waiting, *queue.running()] if each.spec.tenant == tenant]
+            assert queue.backlog_of(tenant) == (len(own), 1.5 * len(own))
+            assert {each.number for each in queue.of_tenant(tenant)} == {each.number for each in own}
+
+
+@pytest.mark.parametrize("fields", [{}, {"deadline_s": 1e6}], ids=["plain", "deadlines"])
+def test_no_step_of_a_pool_takes_longer_with_more_jobs_that_wait(fields: dict[str, object]) -> None:
+    def lines(jobs: int) -> int:
+        """Lines of code that run for one more job, from its submission to its end."""
+        with closing(WorkerPool(SETTINGS, limits=Limits(jobs=10**6, backlog_s=1e9))) as pool:
+            for number in range(jobs):
+                pool.submit(spec(number, "ab"[number % 2], **fields))
+            queue, count = pool._queue, 0
+
+            def trace(frame: FrameType, event: str, _: object) -> object:
+                nonlocal count
+                count += event in ("line", "call")
+                return trace
+
+            sys.settrace(trace)
+            pool.submit(spec(jobs, **fields))
+            entry = queue.next({}, lambda each: True, 1.0)
+            assert entry is not None
+            queue.started(entry, 1.0)
+            pool._expire()
+            queue.coming({}, 1.0, 4)
+            queue.remove(entry.spec.job, 2.0)
+            pool.cancel(str(jobs))
+            sys.settrace(None)
+            return count
+
+    assert lines(2000) < 1.2 * lines(20)
 
 
 def test_a_job_that_just_meets_its_deadline_goes_first_among_those_of_its_tenant() -> None:

@@ -376,7 +376,7 @@ class WorkerPool:
     def _expire(self) -> None:
         """Jobs whose deadline, or bound, is over. One that runs is told to end, and its worker goes on."""
         now = time.monotonic()
-        for entry in [*self._queue.waiting(), *self._queue.running()]:
+        for entry in [*self._queue.late(now), *self._queue.running()]:
             if entry.is_cancelled:
                 continue
             if reason := self.bounds.over(entry, self._queue.predicted_s(entry), now):
@@ -409,8 +409,7 @@ class WorkerPool:
     def _tell_coming(self) -> None:
         """The plan of the next jobs, where it has changed: after arrivals, starts and ends."""
         for name, worker in self._workers.items():
-            own = [entry for entry in self._queue.waiting() if self._owner(entry.spec.tenant) == name]
-            coming = self._queue.coming(own, self._residents(), time.monotonic(), self._most_coming) if own else []
+            coming = self._queue.coming(self._residents(), time.monotonic(), self._most_coming, name or None)
             names = [entry.spec.job for entry in coming]
             if names != worker.coming:
                 worker.coming = names

@@ -127,10 +127,10 @@ def play(
         entry = queue.next(there, lambda _: True, now)
         assert entry is not None
         queue.started(entry, now)
-        waiting, next_use = queue.waiting(), None
-        played.most_overtaken = max([played.most_overtaken, *(job.overtaken for job in waiting)])
+        next_use = None
+        played.most_overtaken = max(played.most_overtaken, queue.most_overtaken())
         if known_plan:
-            coming = queue.coming(waiting, there, now, len(waiting))
+            coming = queue.coming(there, now, len(queue))
             keys = [(job.spec.tenant, key) for job in coming for key in kinds[job.spec.program].key_bytes]
             next_use = {key: at for at, key in enumerate(dict.fromkeys(keys))}
         tenant, kind = entry.spec.tenant, kinds[entry.spec.program]

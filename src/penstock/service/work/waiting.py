@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+import heapq
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +37,7 @@ class Entry:
     started_s: float | None = None
     """`None`: it waits."""
     overtaken: int = 0
-    """Later jobs of its tenant that went first."""
+    """Later jobs of its tenant that had gone first when it began; while it waits, see `Queue.overtaken`."""
     deaths: int = 0
     """Workers that died while it ran."""
     computing_s: float | None = None
@@ -44,6 +47,8 @@ class Entry:
     """When its worker was told to end it."""
     content: str = ""
     """Of its package (`content_of`)."""
+    alike: Hashable = ()
+    """The name of its line."""
 
     @property
     def deadline_at_s(self) -> float | None:
@@ -69,8 +74,33 @@ class Entry:
         return {**named, "waited_s": waited_s, "running_s": running_s, "deaths": self.deaths}
 
 
+@dataclass(slots=True)
+class _Line:
+    """Waiting jobs that are alike but for deadlines: the first one goes before the others, or the urgent one."""
+
+    entries: OrderedDict[str, Entry] = field(default_factory=OrderedDict)
+    """In the order of arrival."""
+    deadlines: list[tuple[float, int, str]] = field(default_factory=list)
+    """When, number and job, sorted."""
+
+    @property
+    def first(self) -> Entry:
+        return next(iter(self.entries.values()))
+
+
+@dataclass(slots=True)
+class _Group:
+    """Jobs that are ordered among each other."""
+
+    jobs: int = 0
+    """Waiting and running."""
+    lines: dict[Hashable, _Line] = field(default_factory=dict)
+    later: list[int] = field(default_factory=list)
+    """Numbers of jobs that began before an older one that waits, sorted."""
+
+
 class Queue:
-    """Not thread safe."""
+    """Not thread safe. No step but `waiting` takes longer with more jobs that are alike: those wait in lines."""
 
     def __init__(self, order: Order, rule: OrderRule) -> None:
         self._order, self._rule = order, rule
@@ -78,8 +108,10 @@ class Queue:
         self._running: dict[str, Entry] = {}
         self._next_number = 0
         self._shares = Shares(rule.turn_s)
-        self._of_group: Counter[str] = Counter()
-        """Tenant -> its jobs, waiting and running."""
+        self._groups: dict[str, _Group] = {}
+        self._of_tenant: dict[str, dict[str, Entry]] = {}
+        self._costs: dict[str, Counter[tuple[str, float]]] = {}
+        """Tenant -> content and predicted seconds -> its jobs, waiting and running."""
         self._needs: dict[str, dict[str, int]] = {}
         """Content of a package -> key with its digest -> bytes, once a worker has said so."""
         self._missing: dict[tuple[str, str], tuple[Mapping[str, int], int, int]] = {}
@@ -98,26 +130,55 @@ class Queue:
 
     def add(self, spec: JobSpec, now: float) -> None:
         """A new job."""
-        self._entries[spec.job] = Entry(
-            spec=spec, number=self._next_number, submitted_s=now, content=content_of(spec.package)
-        )
+        content = content_of(spec.package)
+        entry = Entry(spec=spec, number=self._next_number, submitted_s=now, content=content)
+        entry.alike = spec.tenant, content, spec.priority, spec.memory_bytes
+        self._entries[spec.job] = self._of_tenant.setdefault(spec.tenant, {})[spec.job] = entry
+        self._costs.setdefault(spec.tenant, Counter())[content, spec.compute_s] += 1
         self._next_number += 1
-        name = self._order.group(spec.tenant)
-        self._of_group[name] += 1
-        if self._of_group[name] == 1:
+        name = self._group(entry)
+        if name not in self._groups:
+            self._groups[name] = _Group()
             self._shares.arrives(name)
+        self._groups[name].jobs += 1
+        self._waits(entry)
 
     def remove(self, job: str, now: float) -> Entry | None:
         """A job ends, however it does."""
         self._stopped(job, now)
         entry = self._entries.pop(job, None)
         if entry is not None:
+            self._waits_no_more(entry)
+            tenant, cost = entry.spec.tenant, (entry.content, entry.spec.compute_s)
+            del self._of_tenant[tenant][job]
+            self._costs[tenant][cost] -= 1
+            if not self._costs[tenant][cost]:
+                del self._costs[tenant][cost]
+            if not self._of_tenant[tenant]:
+                del self._of_tenant[tenant], self._costs[tenant]
             name = self._group(entry)
-            self._of_group[name] -= 1
-            if not self._of_group[name]:
-                del self._of_group[name]
+            self._groups[name].jobs -= 1
+            if not self._groups[name].jobs:
+                del self._groups[name]
                 self._shares.leaves(name)
         return entry
+
+    def _waits(self, entry: Entry) -> None:
+        line = self._groups[self._group(entry)].lines.setdefault(entry.alike, _Line())
+        line.entries[entry.spec.job] = entry
+        if entry.deadline_at_s is not None:
+            insort(line.deadlines, (entry.deadline_at_s, entry.number, entry.spec.job))
+
+    def _waits_no_more(self, entry: Entry) -> None:
+        """Where it does."""
+        group = self._groups[self._group(entry)]
+        line = group.lines.get(entry.alike)
+        if line is None or line.entries.pop(entry.spec.job, None) is None:
+            return
+        if entry.deadline_at_s is not None:
+            del line.deadlines[bisect_left(line.deadlines, (entry.deadline_at_s, entry.number, entry.spec.job))]
+        if not line.entries:
+            del group.lines[entry.alike]
 
     def waiting(self) -> list[Entry]:
         """In the order of arrival."""
@@ -125,6 +186,12 @@ class Queue:
 
     def running(self) -> list[Entry]:
         return list(self._running.values())
+
+    def late(self, now: float) -> list[Entry]:
+        """Waiting jobs whose deadline is over."""
+        lines = [line for group in self._groups.values() for line in group.lines.values()]
+        over = [line.deadlines[: bisect_left(line.deadlines, (now,))] for line in lines if line.deadlines]
+        return [self._entries[job] for some in over for *_, job in some]
 
     def computes(self, job: str, now: float) -> None:
         """Its package is compiled."""
@@ -135,6 +202,9 @@ class Queue:
         """A job whose worker died begins anew, in its old place."""
         self._stopped(entry.spec.job, now)
         entry.started_s = entry.computing_s = None
+        entry.overtaken -= self._gone_first(entry)
+        entry.alike = entry.number
+        self._waits(entry)
 
     def _stopped(self, job: str, now: float) -> None:
         """A job has the machine no longer. What it took counts for its tenant, whatever came of it."""
@@ -143,7 +213,7 @@ class Queue:
             self._shares.had(self._group(entry), now - entry.started_s)
 
     def of_tenant(self, tenant: str) -> list[Entry]:
-        return [entry for entry in self._entries.values() if entry.spec.tenant == tenant]
+        return list(self._of_tenant.get(tenant, {}).values())
 
     def forget(self, tenant: str) -> None:
         """Nothing is kept of the tenant but jobs that still run."""
@@ -191,16 +261,30 @@ class Queue:
 
     def backlog_s(self) -> float:
         """Predicted seconds of all jobs, one after another, their keys in memory."""
-        return sum(map(self._predicted_s, self._entries.values()))
+        return sum(self.backlog_of(tenant)[1] for tenant in self._costs)
 
     def backlog_of(self, tenant: str) -> tuple[int, float]:
         """Jobs of a tenant, waiting and running, and their predicted seconds."""
-        own = self.of_tenant(tenant)
-        return len(own), sum(map(self._predicted_s, own))
+        costs = self._costs.get(tenant, Counter[tuple[str, float]]())
+        seconds = sum(jobs * self._compute_s.get(content, known_s) for (content, known_s), jobs in costs.items())
+        return len(self._of_tenant.get(tenant, ())), seconds
 
     def tenants_with(self, tenant: str) -> int:
         """How many tenants have jobs here, this one included."""
-        return len({tenant, *(entry.spec.tenant for entry in self._entries.values())})
+        return len(self._of_tenant) + (tenant not in self._of_tenant)
+
+    def _gone_first(self, entry: Entry) -> int:
+        """Later jobs of its group that began while an older one waited."""
+        later = self._groups[self._group(entry)].later
+        return len(later) - bisect_right(later, entry.number)
+
+    def overtaken(self, entry: Entry) -> int:
+        """Later jobs of a waiting one's tenant that went first; under `locality`, of all tenants."""
+        return entry.overtaken + self._gone_first(entry)
+
+    def most_overtaken(self) -> int:
+        """Of the waiting jobs. In a line it is the first one."""
+        return max((self.overtaken(line.first) for line in self._lines()), default=0)
 
     def candidate(self, entry: Entry, residents: Residents, now: float) -> WaitingJob:
         """A waiting job as the order sees it."""
@@ -215,7 +299,7 @@ class Queue:
             compute_s=self._predicted_s(entry),
             priority=spec.priority,
             left_s=None if entry.deadline_at_s is None else entry.deadline_at_s - now,
-            overtaken=entry.overtaken,
+            overtaken=self.overtaken(entry),
         )
 
     def why(self, entry: Entry, residents: Residents, fits: bool, now: float) -> Row:
@@ -226,7 +310,7 @@ class Queue:
     # Order.
     def next(self, residents: Residents, may_run: Callable[[Entry], bool], now: float) -> Entry | None:
         """The job that begins now, which `may_run`; `None`: none."""
-        able = [entry for entry in self._heads(self.waiting()) if may_run(entry)]
+        able = [entry for entry in self._heads(residents, now) if may_run(entry)]
         if not able:
             return None
         if self._order is Order.FCFS:
@@ -248,29 +332,45 @@ class Queue:
 
     def started(self, entry: Entry, now: float) -> None:
         """A job begins. Those of its tenant that came before it and wait are overtaken."""
-        own = [waiting for waiting in self.waiting() if self._group(waiting) == self._group(entry)]
-        overdue = [waiting.number for waiting in own if waiting.overtaken >= self._rule.max_overtaken]
+        group = self._groups[self._group(entry)]
+        firsts = [line.first for line in group.lines.values()]
+        overdue = [first.number for first in firsts if self.overtaken(first) >= self._rule.max_overtaken]
         # Another overdue one that went first, by its priority, leaves the oldest waiting.
         self._shares.began(self._group(entry), is_overdue=bool(overdue) and entry.number == min(overdue))
+        entry.overtaken = self.overtaken(entry)
+        self._waits_no_more(entry)
         entry.started_s = now
         self._running[entry.spec.job] = entry
-        for waiting in own:
-            waiting.overtaken += waiting.number < entry.number
+        oldest = min((line.first.number for line in group.lines.values()), default=self._next_number)
+        if entry.number > oldest:
+            insort(group.later, entry.number)
+        del group.later[: bisect_right(group.later, oldest)]
 
-    def coming(self, entries: Sequence[Entry], residents: Residents, now: float, most: int) -> list[Entry]:
-        """The next jobs of some that wait, in order, as far as that is known now."""
+    def coming(self, residents: Residents, now: float, most: int, tenant: str | None = None) -> list[Entry]:
+        """The next jobs that wait, of all or of one tenant, in order, as far as that is known now."""
         if self._order is Order.FCFS:
-            return sorted(entries, key=lambda entry: entry.number)[:most]
-        heads = self._heads(entries)
+            few = (entry for line in self._lines(tenant) for entry in islice(line.entries.values(), most))
+            return heapq.nsmallest(most, few, key=lambda entry: entry.number)
+        heads = self._heads(residents, now, tenant)
         candidates = [self.candidate(entry, residents, now) for entry in heads]
         return [heads[at] for at in coming(candidates, self._standings(now), self._rule, self._order, most)]
 
-    def _heads(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Of jobs that are alike the one that came first: no other one of them can be chosen before it."""
-        alike: dict[Hashable, Entry] = {}
-        for entry in entries:
-            spec = entry.spec
-            is_own = spec.deadline_s is not None or entry.deaths
-            name = entry.number if is_own else (spec.tenant, entry.content, spec.priority, spec.memory_bytes)
-            alike.setdefault(name, entry)
-        return list(alike.values())
+    def _lines(self, tenant: str | None = None) -> Iterator[_Line]:
+        """Of all tenants, or of one."""
+        name = None if tenant is None else self._order.group(tenant)
+        groups = self._groups.values() if name is None else [self._groups[name]] if name in self._groups else []
+        for line in (line for group in groups for line in group.lines.values()):
+            if tenant in (None, line.first.spec.tenant):
+                yield line
+
+    def _heads(self, residents: Residents, now: float, tenant: str | None = None) -> list[Entry]:
+        """Of each line the first job, and that of the next deadline that can be met: no other one goes before both."""
+        heads = []
+        for line in self._lines(tenant):
+            heads.append(line.first)
+            if line.deadlines:
+                first = self.candidate(line.first, residents, now)
+                soonest_s = now + max(first.compute_s, first.missing_bytes / self._rule.read_bytes_per_s)
+                at = bisect_left(line.deadlines, (soonest_s,))
+                heads += [self._entries[job] for *_, job in line.deadlines[at : at + 1] if job != line.first.spec.job]
+        return sorted(heads, key=lambda entry: entry.number)
