@@ -88,6 +88,7 @@ class Jobs:
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._waiting = Waiting()
         self._retrying = threading.Thread(target=self._retry, name="jobs-later", daemon=True)
+        self._handing = self._retrying
         self._disk = ThreadPoolExecutor(4, thread_name_prefix="inputs")
         """Syncs inputs while the state is synced: the file system makes one of both."""
         self._results = Results(state, files)
@@ -98,22 +99,32 @@ class Jobs:
         self.pool = make_pool(config, self)
 
     def start(self) -> int:
-        """Start the workers, and submit the accepted jobs of an earlier server again; how many."""
+        """Start the workers, and submit the accepted jobs of an earlier server again; how many.
+
+        A thread hands them over, in their order: the server does not wait for it.
+        """
         self.pool.start()
         self._results.recover()
         self._retrying.start()
-        rows = self._state.open_jobs()
-        for row in rows:
-            self._results.drop(row)
-            self._state.move_job(row["job"], "queued", started_s=None)
-            self._submit_again(row["job"])
-        return len(rows)
+        accepted = self._state.queue_again()
+        with self._lock:
+            self._handed.update(accepted)
+        self._handing = threading.Thread(target=self._hand_on, args=(accepted,), name="jobs-accepted", daemon=True)
+        self._handing.start()
+        return len(accepted)
+
+    def _hand_on(self, accepted: list[str]) -> None:
+        for job in accepted:
+            if self.draining or self._ended.is_set():
+                return
+            self._submit_again(job)
 
     def close(self) -> None:
         """End the thread that tries again and syncs results."""
         self._ended.set()
         self._disk.shutdown()
         if self._retrying.is_alive():
+            self._handing.join(5)
             self._retrying.join(5)
             with suppress(Problem, OSError):
                 self._results.sync()
@@ -217,8 +228,13 @@ class Jobs:
             self._end(row, "expired", {"reason": "its deadline passed while it waited"})
             return
         try:
+            self._results.drop(row)
             with self._files.using(row["tenant"]):
                 self.pool.submit(self._spec(row), is_accepted=True)
+            if self._state.state_of(job) in (None, "cancelled"):  # meanwhile, when the workers did not have it yet
+                self.pool.cancel(job)
+                self._results.drop(row)
+                self._let_go(job)
         except AdmissionRefused:
             self._submit_later(job)
         except (Problem, UsageError) as error:
@@ -238,7 +254,7 @@ class Jobs:
     def submit_stray(self) -> int:
         """Submit open jobs that the workers do not have, and how many: the database took them, and broke before it
         said so."""
-        return sum(self._submit_later(row["job"], if_stray=True) for row in self._state.open_jobs())
+        return sum(self._submit_later(job, if_stray=True) for job in self._state.open_names())
 
     def submit(self, caller: Caller, asked: Row) -> tuple[bool, Row]:
         """Whether the job is new, and the job. `asked`: job, program, inputs, priority, deadline_s.

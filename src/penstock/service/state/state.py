@@ -354,6 +354,25 @@ class ServiceState(StateDatabase):
         query = sa.select(jobs).where(_are_open).order_by(jobs.c.submitted_s)
         return self._rows(query)
 
+    def open_names(self) -> list[str]:
+        """As `open_jobs`, without their rows."""
+        with self._reading() as connection:
+            return list(
+                connection.execute(sa.select(jobs.c.job).where(_are_open).order_by(jobs.c.submitted_s)).scalars()
+            )
+
+    @also_if_full
+    def queue_again(self) -> list[str]:
+        """Let all open jobs wait; their names, in the order of submission."""
+        with self._writing() as connection:
+            connection.execute(sa.update(jobs).where(_are_open).values(state="queued", started_s=None))
+        return self.open_names()
+
+    def state_of(self, job: str) -> str | None:
+        """`None`: there is no such job."""
+        with self._reading() as connection:
+            return connection.execute(sa.select(jobs.c.state).where(jobs.c.job == job)).scalar()
+
     def done_since(self, at_s: float) -> Rows:
         """Jobs of all tenants that were done at or after a time."""
         query = sa.select(jobs).where(jobs.c.state == "done", jobs.c.ended_s >= at_s).order_by(jobs.c.ended_s)
