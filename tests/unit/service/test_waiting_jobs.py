@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,14 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("sqlalchemy")
 
+from sqlalchemy import event
+
+from penstock.service.http.app import _written
 from penstock.service.http.config import embedded
 from penstock.service.http.jobs import Jobs
 from penstock.service.http.logs import Log
 from penstock.service.http.service import SERVER, ServiceFront
+from penstock.service.state.problems import Problem
 from penstock.service.state.tokens import Caller
 from penstock.service.work.messages import JobSpec
 from support.fake_computing import FakeComputing
@@ -118,3 +124,78 @@ def test_a_server_does_not_wait_until_the_workers_have_its_accepted_jobs(front: 
     service.jobs._handing.join(10)
     assert service.jobs.pool.held.keys() == wanted
     assert service.jobs._handed == wanted
+
+
+@contextmanager
+def queries(service: ServiceFront) -> Iterator[list[str]]:
+    """The statements that the database gets meanwhile."""
+    told, here = list[str](), threading.get_ident()
+
+    def hear(connection: object, cursor: object, statement: str, *_: object) -> None:
+        if threading.get_ident() == here and statement.startswith(("SELECT", "UPDATE", "DELETE", "INSERT")):
+            told.append(" ".join(statement.split()))
+
+    event.listen(service.state._engine, "before_cursor_execute", hear)
+    yield told
+    event.remove(service.state._engine, "before_cursor_execute", hear)
+
+
+def test_a_job_of_many_inputs_asks_the_database_as_often_as_one_of_few(front: Front) -> None:
+    def asked(inputs: int) -> int:
+        service = front()
+        prepare(service, inputs=inputs)
+        service.start()
+        with queries(service) as told:
+            service.jobs.submit(WHO, form(f"of-{inputs}", inputs))
+        return len(told)
+
+    few = asked(1)
+    assert asked(1500) <= few
+
+
+def test_an_input_that_is_not_there_is_named(front: Front) -> None:
+    service = front()
+    prepare(service, inputs=3)
+    lacks = {**form("j", 3), "inputs": {"x0": "s-x0", "x1": "another", "x2": "s-x2"}}
+    with pytest.raises(Problem, match="input 'x1': this tenant has no ciphertext another") as refused:
+        service.jobs.submit(WHO, lacks)
+    assert (refused.value.status, refused.value.kind, refused.value.more) == (422, "inputs", {"input": "x1"})
+
+
+def test_nobody_but_the_workers_reads_the_inputs_of_jobs(front: Front) -> None:
+    service = front()
+    prepare(service, inputs=50)
+    prepare(service, "b")
+    service.start()
+    for number in range(3):
+        service.jobs.submit(WHO, form(f"j{number}", 50))
+    done = service.state.job_of("a", "j1")["job"]
+    eventually(lambda: done in service.jobs.pool.held)
+    service.jobs.pool.release(done)
+    with queries(service) as told:
+        listed = service.jobs.listed("a")
+        service.jobs.show("a", "j2")
+        service.jobs.cancel(WHO, "j2")
+        service.jobs.submit_stray()
+        service.sweep()
+        service.forget_tenant(SERVER, "b", keep_tokens=True)
+        service.forget_tenant(SERVER, "a", keep_tokens=True)
+    assert [statement for statement in told if "jobs.request" in statement.partition("FROM")[0]] == []
+    assert [row["job"] for row in listed] == ["j2", "j1", "j0"]
+    written = [json.loads(_written(row)) for row in listed]
+    assert written[1]["outputs"] == {"y": 1}
+    assert written[1]["figures"]["read_bytes"] == 7
+    assert (written[0]["outputs"], written[0]["figures"]) == (None, None)
+    assert written[0].keys() == written[1].keys() > {"submitted_s", "started_s", "ended_s", "expires_s", "reason"}
+
+
+def test_keys_are_refused_to_be_removed_without_a_look_at_any_job(front: Front) -> None:
+    service = front()
+    for tenant in "ab":
+        prepare(service, tenant)
+    service.start()
+    service.jobs.submit(WHO, form("j"))
+    with queries(service) as told:
+        assert service.state.has_open_jobs("a")
+        assert not service.state.has_open_jobs("b")
+    assert [statement for statement in told if "SELECT count(*)" not in statement] == []

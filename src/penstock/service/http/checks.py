@@ -29,13 +29,12 @@ class JobChecks:
                 422, f"the inputs are {sorted(inputs)}, and the program takes {sorted(wanted)}",
                 remedy="name each input once, with the SHA-256 of its upload", kind="inputs",
             )  # fmt: skip
-        for name, sha256 in inputs.items():
-            blob = self._state.blob(tenant, sha256)
-            if blob is None or {"input", "ciphertext"}.isdisjoint(blob["kind"].split()):
-                raise Problem(
-                    422, f"input '{name}': this tenant has no ciphertext {sha256}", kind="inputs",
-                    remedy='send it with POST /v1/uploads and "kind": "input"; inputs expire', more={"input": name},
-                )  # fmt: skip
+        lacking = self._state.lacking(tenant, inputs.values())
+        for name in (name for name, sha256 in inputs.items() if sha256 in lacking):
+            raise Problem(
+                422, f"input '{name}': this tenant has no ciphertext {inputs[name]}", kind="inputs",
+                remedy='send it with POST /v1/uploads and "kind": "input"; inputs expire', more={"input": name},
+            )  # fmt: skip
         needs = self._keys.needs(tenant, program["description"])
         if needs["lacking"]:
             raise Problem(

@@ -388,6 +388,7 @@ class Jobs:
         return _shown(self._state.known_job(tenant, client_job))
 
     def listed(self, tenant: str) -> Rows:
+        """The latest 1,000, the newest first; figures and outputs in JSON."""
         return [_shown(row) for row in self._state.jobs(tenant)]
 
     async def wait(self, tenant: str, client_job: str, wait_s: float) -> Row:
@@ -437,10 +438,9 @@ class Jobs:
 
     def forget_tenant(self, tenant: str) -> None:
         """Cancel the jobs of a tenant, and let the workers forget it."""
-        for row in self._state.open_jobs():
-            if row["tenant"] == tenant:
-                self._end(row, "cancelled", {"reason": "the tenant was deleted"})
-                self.pool.cancel(row["job"])
+        for row in self._state.open_jobs(tenant):
+            self._end(row, "cancelled", {"reason": "the tenant was deleted"})
+            self.pool.cancel(row["job"])
         self.pool.forget_tenant(tenant)
         self.feed.forget(tenant)
 

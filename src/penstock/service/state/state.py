@@ -23,7 +23,7 @@ from penstock.service.state.clock import ServiceClock, move_ends
 from penstock.service.state.database import StateDatabase, note_word
 from penstock.service.state.folder import DatabaseLock, also_if_full
 from penstock.service.state.problems import Problem, being_removed, no_such, too_many
-from penstock.service.state.tables import OPEN_STATES, audit, blobs, jobs, programs, tenants, tokens, uploads
+from penstock.service.state.tables import LISTED, OPEN_STATES, audit, blobs, jobs, programs, tenants, tokens, uploads
 from penstock.service.state.tables import count as _count
 from penstock.service.state.tables import has as _has
 from penstock.service.state.tokens import Caller, is_right, parse_token
@@ -247,6 +247,11 @@ class ServiceState(StateDatabase):
     def blob(self, tenant: str, sha256: str) -> Row | None:
         return self._row(blobs, tenant=tenant, sha256=sha256)
 
+    def lacking(self, tenant: str, inputs: Collection[str]) -> set[str]:
+        """Contents that a tenant's jobs may not name as inputs."""
+        with self._reading() as connection:
+            return tables.lacking(connection, tenant, inputs)
+
     def blobs(self, tenant: str, kind: str | None = None) -> Rows:
         query = sa.select(blobs).where(blobs.c.tenant == tenant).order_by(blobs.c.sha256)
         return self._rows(query if kind is None else query.where(blobs.c.kind.contains(kind)))
@@ -266,8 +271,8 @@ class ServiceState(StateDatabase):
     def expired(self) -> tuple[Rows, Rows, Rows]:
         """Uploads, blobs and ended jobs whose time is over."""
         now = self.clock()
-        ended = [self._rows(sa.select(table).where(table.c.expires_s <= now)) for table in (uploads, blobs, jobs)]
-        return ended[0], ended[1], ended[2]
+        ended = [self._rows(sa.select(table).where(table.c.expires_s <= now)) for table in (uploads, blobs)]
+        return ended[0], ended[1], self._rows(sa.select(*LISTED).where(jobs.c.expires_s <= now))
 
     # Programs
 
@@ -332,7 +337,9 @@ class ServiceState(StateDatabase):
         return True
 
     def job_of(self, tenant: str, client_job: str) -> Row | None:
-        return self._row(jobs, tenant=tenant, client_job=client_job)
+        """Without its request."""
+        rows = self._rows(sa.select(*LISTED).where(jobs.c.tenant == tenant, jobs.c.client_job == client_job))
+        return rows[0] if rows else None
 
     def known_job(self, tenant: str, client_job: str) -> Row:
         """Raises: Problem: there is none."""
@@ -345,14 +352,19 @@ class ServiceState(StateDatabase):
         return self._row(jobs, job=job)
 
     def jobs(self, tenant: str, most: int = 1000) -> Rows:
-        """The latest jobs of a tenant, the newest first."""
-        query = sa.select(jobs).where(jobs.c.tenant == tenant).order_by(jobs.c.submitted_s.desc()).limit(most)
-        return self._rows(query)
+        """The latest jobs of a tenant, the newest first: without requests, figures and outputs in JSON."""
+        query = sa.select(*LISTED).where(jobs.c.tenant == tenant).order_by(jobs.c.submitted_s.desc()).limit(most)
+        with self._reading() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
 
-    def open_jobs(self) -> Rows:
-        """Of all tenants, in the order of submission."""
-        query = sa.select(jobs).where(_are_open).order_by(jobs.c.submitted_s)
-        return self._rows(query)
+    def open_jobs(self, tenant: str | None = None) -> Rows:
+        """Of all tenants, in the order of submission; of one, without requests."""
+        query = sa.select(jobs) if tenant is None else sa.select(*LISTED).where(jobs.c.tenant == tenant)
+        return self._rows(query.where(_are_open).order_by(jobs.c.submitted_s))
+
+    def has_open_jobs(self, tenant: str) -> bool:
+        with self._reading() as connection:
+            return _count(connection, jobs, (jobs.c.tenant == tenant) & _are_open) > 0
 
     def open_names(self) -> list[str]:
         """As `open_jobs`, without their rows."""
@@ -375,7 +387,7 @@ class ServiceState(StateDatabase):
 
     def done_since(self, at_s: float) -> Rows:
         """Jobs of all tenants that were done at or after a time."""
-        query = sa.select(jobs).where(jobs.c.state == "done", jobs.c.ended_s >= at_s).order_by(jobs.c.ended_s)
+        query = sa.select(*LISTED).where(jobs.c.state == "done", jobs.c.ended_s >= at_s).order_by(jobs.c.ended_s)
         return self._rows(query)
 
     @also_if_full

@@ -87,6 +87,9 @@ jobs = sa.Table(
     sa.Index("jobs_by_state", "state"),
 )
 sa.Index("jobs_of_state", jobs.c.tenant, jobs.c.state)
+sa.Index("jobs_by_time", jobs.c.tenant, jobs.c.submitted_s)
+LISTED = tuple(column for column in jobs.c if column.name != "request")
+"""Of jobs: all but the inputs, which may be thousands."""
 sa.Index("jobs_bytes", jobs.c.tenant, jobs.c.output_bytes)
 sa.Index("blobs_bytes", blobs.c.tenant, blobs.c.bytes)
 audit = sa.Table(
@@ -172,11 +175,14 @@ def end_use(connection: sa.Connection, tenant: str, sha256: str, use: str, now: 
 def are_there(connection: sa.Connection, tenant: str, package: str, program: str, inputs: Collection[str]) -> bool:
     """Whether a tenant has a program, and contents that jobs may name as inputs."""
     mine = has(programs, {"tenant": tenant, "program": program, "package": package})
-    named = (blobs.c.tenant == tenant) & (blobs.c.kind.contains("input") | blobs.c.kind.contains("ciphertext"))
-    wanted = list(set(inputs))
-    pieces = [wanted[at : at + 500] for at in range(0, len(wanted), 500)]
-    there = sum(count(connection, blobs, named & blobs.c.sha256.in_(piece)) for piece in pieces)
-    return count(connection, programs, mine) == 1 and there == len(wanted)
+    return count(connection, programs, mine) == 1 and not lacking(connection, tenant, inputs)
+
+
+def lacking(connection: sa.Connection, tenant: str, inputs: Collection[str]) -> set[str]:
+    """Contents that a tenant's jobs may not name as inputs."""
+    may = (blobs.c.tenant == tenant) & (blobs.c.kind.contains("input") | blobs.c.kind.contains("ciphertext"))
+    wanted = set(inputs)
+    return wanted - set(connection.execute(sa.select(blobs.c.sha256).where(may, blobs.c.sha256.in_(wanted))).scalars())
 
 
 def hold(connection: sa.Connection, tenant: str, *, adds: bool = True) -> None:
