@@ -295,8 +295,27 @@ def test_the_feed_of_all_tenants_is_bounded(monkeypatch):
     assert [each["job"] for each in told["carol"]["jobs"]] == list(range(30))
     for at in range(100):
         feed.add("dora", {"job": at})
-    assert feed.after("bob", cursors["bob"])["missed"] is True
-    assert [len(feed._tenants[name].events) for name in ("alice", "bob", "carol", "dora")] == [0, 0, 0, 40]
+    assert [len(feed._tenants[name].events) for name in ("alice", "bob", "carol", "dora")] == [25] * 4
+    feed.forget("dora")
+    feed.add("carol", {"job": 30})
+    assert sum(len(each.events) for each in feed._tenants.values()) == 76
+
+
+def test_no_tenants_jobs_push_those_of_others_out_of_the_feed(monkeypatch):
+    monkeypatch.setattr("penstock.service.http.feed.MOST_OF_ALL", 100)
+    feed = Feed()
+    cursors = {name: feed.after(name, "start")["after"] for name in ("alice", "bob")}
+    for at in range(30):
+        feed.add("alice", {"job": at})
+    for at in range(1000):
+        feed.add("hostile", {"job": at})
+    for at in range(30):
+        feed.add("bob", {"job": at})
+    for at in range(1000):
+        feed.add("hostile", {"job": at})
+    told = [feed.after(name, cursor) for name, cursor in cursors.items()]
+    assert [[each["job"] for each in answer["jobs"]] for answer in told] == [list(range(30))] * 2
+    assert len(feed._tenants["hostile"].events) == 40
 
 
 def test_programs_in_metrics_are_bounded():

@@ -19,7 +19,7 @@ from penstock.base.types import Row
 MOST_KEPT = 5000
 """Jobs of a tenant that are remembered."""
 MOST_OF_ALL = 100_000
-"""Jobs of all tenants together: some tens of megabytes. The oldest are forgotten first."""
+"""Jobs of all tenants together: some tens of megabytes. The oldest of the tenant with the most are forgotten first."""
 MOST_TOLD = 1000
 """Jobs in one answer."""
 
@@ -84,8 +84,8 @@ class Feed:
         self._start = secrets.token_hex(6)
         self._lock, self._waiting = threading.Lock(), Waiting()
         self._tenants: dict[str, _Tenant] = {}
-        self._order: deque[tuple[str, int]] = deque()
-        """Tenant and number of each job that is kept, and of some that are not, in the order in which they ended."""
+        self._kept = 0
+        """Jobs of all tenants."""
 
     def add(self, tenant: str, event: Event) -> None:
         """A job has ended."""
@@ -93,20 +93,19 @@ class Feed:
             feed = self._tenants.setdefault(tenant, _Tenant())
             feed.events.append(event)
             feed.count += 1
-            self._order.append((tenant, feed.count))
             if len(feed.events) > MOST_KEPT:
                 feed.events.popleft()
-            if len(self._order) > MOST_OF_ALL:
-                oldest, number = self._order.popleft()
-                kept = self._tenants[oldest]
-                if kept.count - len(kept.events) < number:
-                    kept.events.popleft()
+            elif self._kept == MOST_OF_ALL:
+                max(self._tenants.values(), key=lambda each: len(each.events)).events.popleft()
+            else:
+                self._kept += 1
         self._waiting.changed(tenant)
 
     def forget(self, tenant: str) -> None:
         """Drop all entries of a tenant's jobs. Their numbers go on, so that no cursor means another job."""
         with self._lock:
             if tenant in self._tenants:
+                self._kept -= len(self._tenants[tenant].events)
                 self._tenants[tenant].events.clear()
 
     def after(self, tenant: str, cursor: str) -> Row:
