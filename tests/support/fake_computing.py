@@ -29,6 +29,8 @@ class FakeComputing:
         self.seen: list[JobSpec] = []
         self.fails: list[tuple[str, bool]] = []
         """Reason and retry of the next jobs, which fail."""
+        self.is_alive = True
+        self.on_trouble: object = None
         self._lock = threading.Lock()
 
     def start(self) -> None: ...

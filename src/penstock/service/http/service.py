@@ -124,6 +124,7 @@ class ServiceFront:
         self.programs = Programs(config, self.state, self.files)
         self.jobs = Jobs(config, self.state, self.files, self.keys, self.programs, self.metrics, make_pool)
         self.jobs.on_reason = partial(log.write, "job failed")
+        self.jobs.pool.on_trouble = partial(log.sampled, "pool", "pool trouble")
         self._ended, self._removing = threading.Event(), threading.Lock()
         self._sweeper = threading.Thread(target=self._sweep_often, name="sweeper", daemon=True)
         self.drain_asked: Callable[[], object] = lambda: None
@@ -182,6 +183,11 @@ class ServiceFront:
         """Raises: Problem: jobs cannot be taken now, and why."""
         if self.jobs.draining:
             raise Problem(503, "the server is draining", remedy="use another server", kind="draining", retry_after_s=10)
+        if not self.jobs.pool.is_alive:
+            raise Problem(
+                503, "the server computes nothing any more", remedy="come again when the operator started it again",
+                kind="pool", retry_after_s=30,
+            )  # fmt: skip
         file = database_file(self.config.database)
         for folder in (self.config.folder, *([] if file is None else [file.parent])):
             if is_full(folder):

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
 
 from penstock.base.units import format_bytes
 from penstock.service.work.messages import EXPIRED, WorkerSettings
 from penstock.service.work.waiting import Entry
 
+if TYPE_CHECKING:
+    from penstock.base.types import Row
+
 PROCESS_BYTES = 256 << 20
 """Of a worker besides its keys, its jobs' values and what it keeps: the interpreter, libraries, messages, reads."""
+
+
+class Isolation(str, Enum):
+    """Who shares a process."""
+
+    SHARED = "shared"
+    """All tenants, and one budget of keys."""
+    PROCESS = "process"
+    """Each tenant has its own, which is stopped when it has nothing to do; the budget is dealt in equal parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +43,13 @@ class JobBounds:
     def compute_s(self, predicted_s: float) -> float:
         """The longest time of computing."""
         return max(self.least_s, self.most_over * predicted_s)
+
+    def figures(self, entry: Entry, predicted_s: float, now: float, progress: Mapping[str, tuple[int, int]]) -> Row:
+        """Of a running job, for the snapshot. `progress`: of jobs whose operations have begun."""
+        computing_s = None if entry.computing_s is None else now - entry.computing_s
+        most_s = self.compile_s if computing_s is None else self.compute_s(predicted_s)
+        done = dict(zip(("tasks_ended", "tasks"), progress.get(entry.spec.job, ()), strict=False))
+        return {"computing_s": computing_s, "predicted_s": predicted_s, "bound_s": most_s, **done}
 
     def over(self, entry: Entry, predicted_s: float, now: float) -> str:
         """Why a job has to end; empty: it may go on."""

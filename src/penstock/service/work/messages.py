@@ -42,7 +42,7 @@ def content_of(package: Path) -> str:
     return package.name if _SHA256.fullmatch(package.name) else str(package)
 
 
-def _plain(part: Path | DataclassInstance) -> str | Row:
+def plain(part: Path | DataclassInstance) -> str | Row:
     """For JSON: the text of a path, the fields of a dataclass."""
     return str(part) if isinstance(part, Path) else asdict(part)
 
@@ -64,7 +64,7 @@ class Channel(Connection):
     def tell(self, kind: str, **content: object) -> None:
         """Send a message. A dead other end is found out when it is heard."""
         with self._lock, suppress(OSError):
-            self.send_bytes(json.dumps({"kind": kind, **content}, default=_plain).encode())
+            self.send_bytes(json.dumps({"kind": kind, **content}, default=plain).encode())
 
 
 Sent = TypeVar("Sent", bound="Message")

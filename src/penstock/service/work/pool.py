@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from enum import Enum
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from functools import partial
-from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
 from penstock.errors import UsageError
 from penstock.service.work.admission import Limits
+from penstock.service.work.bounds import Isolation as Isolation
 from penstock.service.work.bounds import JobBounds, above, memory_of_one, places_of_one, stated_bytes
 from penstock.service.work.messages import COUNTERS, JobFigures, JobSpec, WorkerSettings
 from penstock.service.work.order import Order, OrderRule
-from penstock.service.work.process import WorkerProcess
-from penstock.service.work.record import MOST_JOBS, JobRecord, JobTimes, PoolSample, ReadRecord, Record
+from penstock.service.work.process import Pauses, WorkerProcess
+from penstock.service.work.record import MOST_JOBS, JobRecord, PoolSample, Record
+from penstock.service.work.said import (
+    SAID_WRONG,
+    ComputingSaid,
+    DoneSaid,
+    FailedSaid,
+    ProgramSaid,
+    SaidWrong,
+    due_lines,
+)
 from penstock.service.work.waiting import Entry, Queue
 
 if TYPE_CHECKING:
@@ -32,18 +39,9 @@ MOST_DEATHS = 3
 """Workers that one job may take with it."""
 COMING = 4
 """Jobs whose keys are planned behind the running ones."""
+MOST_REASON = 10_000
+"""Characters of a worker's reason that are kept."""
 _TICK_S = 0.25
-_BACK_OFF_S = (0.0, 0.1, 0.5, 2.0, 5.0)
-"""Before a worker is started again that has died that often without a finished job."""
-
-
-class Isolation(str, Enum):
-    """Who shares a process."""
-
-    SHARED = "shared"
-    """All tenants, and one budget of keys."""
-    PROCESS = "process"
-    """Each tenant has its own, which is stopped when it has nothing to do; the budget is dealt in equal parts."""
 
 
 class WorkerPool:
@@ -88,16 +86,24 @@ class WorkerPool:
         self._past_peak = 0
         self._past = dict.fromkeys(COUNTERS, 0)
         """Counters of workers that have ended."""
-        self._record = Record(deque(maxlen=remembered))
+        self._record = Record(most_jobs=remembered)
         self._calls: list[Callable[[], object]] = []
         """Callbacks that are due."""
-        self._deaths, self._died_in_row, self._not_before_s, self._killed = 0, 0, 0.0, 0
+        self._deaths, self._killed = 0, 0
+        self._pauses = Pauses()
+        self.on_trouble: Callable[..., object] = lambda **_: None
+        """Hears of a worker that said what it may not, and of what went wrong in the pool's own thread."""
         self._draining = self._closed = self._calling = self._paused = False
         self._wake_ends: tuple[int, ...] = os.pipe()
         os.set_blocking(self._wake_ends[1], False)
         self._thread: threading.Thread | None = None
 
     # The interface.
+    @property
+    def is_alive(self) -> bool:
+        """Whether its thread is there."""
+        return self._thread is not None and self._thread.is_alive()
+
     def start(self) -> None:
         """Start the workers."""
         with self._lock:
@@ -146,6 +152,7 @@ class WorkerPool:
                     self._cancel(entry)
             self._queue.forget(tenant)
             self._record.forget(tenant)
+            self._pauses.end(tenant)
             for worker in self._workers.values():
                 worker.channel.tell("forget", tenant=tenant)
             if self.isolation is Isolation.PROCESS and tenant in self._workers:
@@ -166,7 +173,7 @@ class WorkerPool:
                 ],
                 "waiting": len(waiting),
                 "running": [
-                    {**entry.figures(now), **self._bound(entry, now), **_progress(progress.get(entry.spec.job))}
+                    {**entry.figures(now), **self.bounds.figures(entry, self._queue.predicted_s(entry), now, progress)}
                     for entry in running
                 ],
                 "backlog_s": self._queue.backlog_s() / self.settings.abreast,
@@ -229,86 +236,107 @@ class WorkerPool:
 
     def _serve(self) -> None:
         """Hear the workers, hand out jobs, until it is closed. Callbacks are called without the lock."""
-        while True:
-            with self._lock:
-                if self._closed:
-                    return
-                connections = {worker.channel: name for name, worker in self._workers.items()}
-                wake = self._wake_ends[0]
-            ready = wait([wake, *connections], _TICK_S)
-            if wake in ready:
-                os.read(wake, 65536)
-            with self._lock:
-                for connection in ready:
-                    if connection in connections:
-                        self._heard(connections[connection])
-                self._expire()
-                self._kill()
-                if self.isolation is Isolation.SHARED and not self._workers and time.monotonic() >= self._not_before_s:
-                    self._worker_of("")
-                self._stop_idle()
-                self._hand_out()
-                self._sample()
-                calls, self._calls = self._calls, []
-                self._calling = bool(calls)
-            for call in calls:
+        while not self._closed:
+            with self._guarded(_TICK_S):
+                self._turn()
+
+    @contextmanager
+    def _guarded(self, pause_s: float = 0.0) -> Iterator[None]:
+        """What is wrong in one step is told, and keeps nobody from the next one."""
+        try:
+            yield
+        except Exception:
+            with suppress(Exception):
+                self.on_trouble(trace=traceback.format_exc(limit=-8)[-4000:])
+            time.sleep(pause_s)
+
+    def _turn(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            lines, wake = {name: worker.channel for name, worker in self._workers.items()}, self._wake_ends[0]
+        due = due_lines(wake, lines, _TICK_S)
+        with self._lock:
+            for name in due:
+                with self._guarded():
+                    self._heard(name)
+            for step in (self._expire, self._kill, self._start_shared, self._stop_idle, self._hand_out, self._sample):
+                with self._guarded():
+                    step()
+            calls, self._calls = self._calls, []
+            self._calling = bool(calls)
+        for call in calls:
+            with self._guarded():
                 call()
-            with self._lock:
-                self._calling = False
-                self._lock.notify_all()
+        with self._lock:
+            self._calling = False
+            self._lock.notify_all()
+
+    def _start_shared(self) -> None:
+        if self.isolation is Isolation.SHARED and not self._workers and not self._pauses.holds(""):
+            self._worker_of("")
 
     def _heard(self, name: str) -> None:
-        """All messages that have come from a worker. A dead one is lost when it has said all."""
+        """The messages that have come from a worker. A dead one is lost when it has said all."""
         worker = self._workers[name]
         try:
-            while worker.channel.poll():
-                content = json.loads(worker.channel.recv_bytes())
-                kind = content["kind"]
-                self._record.reads.extend(ReadRecord(worker.label, *row) for row in content.get("reads", ()))
-                worker.cache, worker.kept = content.get("cache", worker.cache), content.get("kept", worker.kept)
-                if kind == "ready":
-                    worker.isolation = content["isolation"]
-                elif kind == "figures":
-                    worker.progress = content["progress"]
-                elif kind == "computing":
-                    self._queue.computes(content["job"], time.monotonic())
-                elif kind == "program":
-                    self._queue.learn(content["package"], content["needs"])
-                else:
-                    self._ended(worker, content)
-        except (EOFError, OSError):
+            worker.channel.flush()
+            for said in worker.hear():
+                now = time.monotonic()
+                for read in said.reads_within(worker.label, worker.began_s, now):
+                    self._record.add_read(read)
+                if isinstance(said, ComputingSaid):
+                    self._queue.computes(said.job, now)
+                elif isinstance(said, ProgramSaid):
+                    self._learn(worker, said)
+                elif isinstance(said, DoneSaid | FailedSaid):
+                    self._ended(worker, said)
+        except EOFError:
             self._died(name)
+        except SaidWrong as error:
+            self._killed += 1
+            self._died(name, SAID_WRONG)
+            self.on_trouble(worker=name, pid=worker.pid, why=str(error))
+        except Exception:
+            self._died(name, "what it said could not be taken")
+            raise
 
-    def _ended(self, worker: WorkerProcess, content: Row) -> None:
+    def _learn(self, worker: WorkerProcess, said: ProgramSaid) -> None:
+        """Tenants of one package share what is known of its keys: no more than its deployment found."""
+        for spec in worker.jobs.values():
+            found = spec.key_bytes if spec.planned_key_bytes else 0
+            if str(spec.package) == said.package and (not found or sum(said.needs.values()) <= found):
+                self._queue.learn(said.package, dict(said.needs))
+                return
+
+    def _ended(self, worker: WorkerProcess, said: DoneSaid | FailedSaid) -> None:
         """A job is done, or has failed: the end of its place in the queue."""
-        now, job = time.monotonic(), content["job"]
-        worker.idle_since_s, self._died_in_row = now, 0
+        now, job = time.monotonic(), said.job
+        worker.idle_since_s = now
+        self._pauses.end(worker.name)
         entry = self._queue.remove(job, now)
         if entry is None or entry.is_cancelled:
             worker.ended(job, None)
             return
-        lost = worker.ended(job, entry.spec if "times" in content else None)
+        done = said if isinstance(said, DoneSaid) else None
+        lost = worker.ended(job, entry.spec if done else None)
         if lost:
             self._calls.append(partial(self._on_failed, job, lost, True))
             return
-        times = JobTimes(**content["times"]) if "times" in content else None
-        self._record.jobs.append(
-            JobRecord(
-                spec=entry.spec,
-                worker=worker.label,
-                submitted_s=entry.submitted_s,
-                started_s=now if entry.started_s is None else entry.started_s,
-                ended_s=now if times is None else times.ended_s,
-                times=times,
-                figures=content.get("figures", {}),
-            )
-        )
-        if times is None:
-            self._calls.append(partial(self._on_failed, job, content["reason"], content["retry"]))
-            return
-        figures = replace(JobFigures(**content["figures"]), queue_s=entry.queue_s)
-        self._queue.measured(entry, figures)
-        self._calls.append(partial(self._on_done, job, figures))
+        started_s = now if entry.started_s is None else entry.started_s
+        figures = None if done is None else done.figures_within(now - started_s, entry.queue_s, self.settings.threads)
+        times = None if done is None else done.times_within(started_s, now)
+        made = JobRecord(
+            spec=entry.spec, worker=worker.label, submitted_s=entry.submitted_s, started_s=started_s,
+            ended_s=now if times is None else times.ended_s, times=times,
+            figures={} if figures is None else asdict(figures),
+        )  # fmt: skip
+        self._record.add_job(made)
+        if figures is not None:
+            self._queue.measured(entry, figures)
+            self._calls.append(partial(self._on_done, job, figures))
+        elif isinstance(said, FailedSaid):
+            self._calls.append(partial(self._on_failed, job, said.reason[:MOST_REASON], said.retry))
 
     def _counters(self) -> dict[str, int]:
         """Of all workers since the pool began."""
@@ -331,7 +359,8 @@ class WorkerPool:
         late_s = time.monotonic() - self.bounds.grace_s
         for name, worker in list(self._workers.items()):
             told = [entry.told_s for entry in map(self._queue.get, worker.jobs) if entry is not None]
-            if why := above(worker.resident_bytes, worker.stated_bytes):
+            why = "it did not read what it was told" if worker.channel.is_stuck else ""
+            if why := why or above(worker.resident_bytes, worker.stated_bytes):
                 self._killed += 1
                 self._died(name, why)
             elif any(at is not None and at < late_s for at in told):
@@ -345,10 +374,8 @@ class WorkerPool:
         """
         worker = self._gone(name, why)
         self._deaths += 1
-        self._died_in_row += counts
-        pause_s = _BACK_OFF_S[min(max(1, self._died_in_row), len(_BACK_OFF_S)) - 1]
         now = time.monotonic()
-        self._not_before_s = now + pause_s
+        self._pauses.died(name, counts)
         for job in sorted(worker.jobs):
             entry = self._queue.get(job)
             if entry is None:
@@ -383,16 +410,9 @@ class WorkerPool:
                 self._cancel(entry)
                 self._calls.append(partial(self._on_failed, entry.spec.job, reason, False))
 
-    def _bound(self, entry: Entry, now: float) -> Row:
-        """Of a running job, for the snapshot."""
-        predicted_s = self._queue.predicted_s(entry)
-        computing_s = None if entry.computing_s is None else now - entry.computing_s
-        most_s = self.bounds.compile_s if computing_s is None else self.bounds.compute_s(predicted_s)
-        return {"computing_s": computing_s, "predicted_s": predicted_s, "bound_s": most_s}
-
     def _hand_out(self) -> None:
         """Give jobs to workers that have room."""
-        while not self._paused and time.monotonic() >= self._not_before_s:
+        while not self._paused:
             running = self._queue.running()
             if len(running) >= self.settings.abreast:
                 break
@@ -407,13 +427,10 @@ class WorkerPool:
         self._tell_coming()
 
     def _tell_coming(self) -> None:
-        """The plan of the next jobs, where it has changed: after arrivals, starts and ends."""
+        """The plan of the next jobs: it changes with arrivals, starts and ends."""
         for name, worker in self._workers.items():
             coming = self._queue.coming(self._residents(), time.monotonic(), self._most_coming, name or None)
-            names = [entry.spec.job for entry in coming]
-            if names != worker.coming:
-                worker.coming = names
-                worker.channel.tell("coming", jobs=[entry.spec for entry in coming])
+            worker.plan([entry.spec for entry in coming])
 
     def _sample(self) -> None:
         running, read = len(self._queue.running()), self._counters()["read_bytes"]
@@ -430,13 +447,14 @@ class WorkerPool:
         return taken + size <= memory and own + size <= memory_of_one(memory)
 
     def _may_run(self, running: Sequence[Entry], entry: Entry) -> bool:
-        """Whether a job may begin now. One that has taken a worker with it runs alone."""
-        if running and (entry.deaths or any(other.deaths for other in running)):
+        """Whether a job may begin now. One that has taken a worker with it runs alone there."""
+        owner = self._owner(entry.spec.tenant)
+        beside = [other for other in running if self._owner(other.spec.tenant) == owner]
+        if self._pauses.holds(owner) or (beside and (entry.deaths or any(other.deaths for other in beside))):
             return False
         own = sum(other.spec.tenant == entry.spec.tenant for other in running)
         if own >= places_of_one(self.settings.abreast) or not self._fits(running, entry):
             return False
-        owner = self._owner(entry.spec.tenant)
         if owner in self._workers:
             return not self._workers[owner].is_leaving
         if len(self._workers) < self._max_workers:
@@ -467,8 +485,3 @@ class WorkerPool:
         if name not in self._workers:
             self._workers[name] = WorkerProcess(self._own_settings, name)
         return self._workers[name]
-
-
-def _progress(tasks: list[int] | None) -> dict[str, int]:
-    """Of a job whose operations have begun."""
-    return {} if tasks is None else {"tasks_ended": tasks[0], "tasks": tasks[1]}

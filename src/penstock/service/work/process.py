@@ -10,6 +10,7 @@ import stat
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,25 @@ from typing import TYPE_CHECKING
 
 from penstock.base.system.workers import interrupts_held, python_module
 from penstock.service.work.isolation import Bounds, user_of
-from penstock.service.work.messages import Channel, JobSpec, WorkerSettings
+from penstock.service.work.messages import JobSpec, WorkerSettings
+from penstock.service.work.said import (
+    AnySaid,
+    ComputingSaid,
+    FiguresSaid,
+    ProgramSaid,
+    ReadySaid,
+    SaidWrong,
+    WorkerLine,
+    checked,
+    unknown,
+)
 
 if TYPE_CHECKING:
     from penstock.base.types import Row
 
 _ENDING_S = 5.0
+_BACK_OFF_S = (0.0, 0.1, 0.5, 2.0, 5.0)
+"""Before a worker is started again that has died that often without a finished job."""
 _ARENAS = "MALLOC_ARENA_MAX"
 _FOLDER_PREFIX = "worker-"
 _PASSED = (
@@ -43,6 +57,24 @@ def clean_environment() -> dict[str, str]:
     return {_ARENAS: "2", **environment}
 
 
+class Pauses:
+    """Before a worker is started again that died, by the name of its tenant."""
+
+    def __init__(self) -> None:
+        self._in_row: dict[str, tuple[int, float]] = {}
+        """Deaths without a job that ended, and when the pause is over."""
+
+    def died(self, name: str, counts: bool) -> None:
+        in_row = self._in_row.get(name, (0, 0.0))[0] + counts
+        self._in_row[name] = in_row, time.monotonic() + _BACK_OFF_S[min(max(1, in_row), len(_BACK_OFF_S)) - 1]
+
+    def holds(self, name: str) -> bool:
+        return time.monotonic() < self._in_row.get(name, (0, 0.0))[1]
+
+    def end(self, name: str) -> None:
+        self._in_row.pop(name, None)
+
+
 class WorkerProcess:
     """Started at once; messages wait until it can hear.
 
@@ -51,10 +83,13 @@ class WorkerProcess:
 
     def __init__(self, settings: WorkerSettings, name: str) -> None:
         self.name = name
-        self.jobs: set[str] = set()
+        self.jobs: dict[str, JobSpec] = {}
         """That it computes."""
+        self._tenants: set[str] = set()
+        """That it has heard of."""
+        self._compiled: set[str] = set()
         self.coming: list[str] = []
-        self.progress: dict[str, list[int]] = {}
+        self.progress: dict[str, tuple[int, int]] = {}
         """Job -> tasks that have ended, and all, as it said last."""
         self.cache: Row = {}
         """Its last word on its keys."""
@@ -63,7 +98,7 @@ class WorkerProcess:
         self.stated_bytes = settings.memory_bytes
         self.isolation: dict[str, str] = {}
         """Which measures are in force; empty: it is not ready yet."""
-        self.idle_since_s = time.monotonic()
+        self.idle_since_s = self.began_s = time.monotonic()
         self.ending = ""
         self.is_leaving = False
         """It gets no further job: what it may read is gone."""
@@ -82,7 +117,7 @@ class WorkerProcess:
                 pass_fds=[there.fileno()],
                 env=clean_environment(),
             )
-        self.channel = Channel(here.detach())
+        self.channel = WorkerLine(here)
         self.channel.tell("open", settings=settings, bounds=self._bounds(settings))
 
     @property
@@ -140,13 +175,50 @@ class WorkerProcess:
         with suppress(OSError):  # a full disk: the job says so
             folder.mkdir(mode=0o700)
             self._give(folder)
-        self.jobs.add(spec.job)
+        self.jobs[spec.job] = spec
+        self._tenants.add(spec.tenant)
         outputs = {name: folder / str(at) for at, name in enumerate(spec.outputs)}
         self.channel.tell("run", job=replace(spec, outputs=outputs))
 
+    def plan(self, specs: Sequence[JobSpec]) -> None:
+        """Tell it the next jobs, where they have changed."""
+        names = [spec.job for spec in specs]
+        if names != self.coming:
+            self.coming = names
+            self._tenants.update(spec.tenant for spec in specs)
+            self.channel.tell("coming", jobs=specs)
+
+    def hear(self) -> Iterator[AnySaid]:
+        """What it says, of itself and its jobs alone. Raises: EOFError: it is dead. SaidWrong."""
+        for content in self.channel.hear():
+            said = checked(content)
+            if said.job is not None and said.job not in self.jobs:
+                raise SaidWrong("it tells of a job that is not its own")
+            if unknown(said, self._tenants):
+                raise SaidWrong("it tells of keys of a tenant that is not its own")
+            if isinstance(said, FiguresSaid | ProgramSaid):
+                self.channel.allow(len(content))
+            if isinstance(said, ProgramSaid) and all(str(spec.package) != said.package for spec in self.jobs.values()):
+                raise SaidWrong("it tells of a package that it does not run")
+            if isinstance(said, ReadySaid):
+                if self.isolation:
+                    raise SaidWrong("it is ready twice")
+                self.isolation = said.isolation
+            elif isinstance(said, FiguresSaid):
+                # Those of a job that just ended come late.
+                self.progress = {job: done for job, done in said.progress.items() if job in self.jobs}
+                self.kept = dict(said.kept)
+            elif isinstance(said, ComputingSaid):
+                if said.job in self._compiled:
+                    raise SaidWrong("a job begins to compute twice")
+                self._compiled.add(said.job)
+            self.cache = self.cache if said.cache is None else dict(said.cache)
+            yield said
+
     def ended(self, job: str, done: JobSpec | None) -> str:
         """A job is over. Move the outputs of a job that is `done` to their names; why not, or empty."""
-        self.jobs.discard(job)
+        self.jobs.pop(job, None)
+        self._compiled.discard(job)
         self.progress.pop(job, None)
         folder, why = self._folders.pop(job), ""
         outputs, most_bytes = ({}, 0) if done is None else (done.outputs, done.most_output_bytes)

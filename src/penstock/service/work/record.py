@@ -5,11 +5,11 @@ All times are seconds of the machine's monotonic clock, which its processes shar
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from penstock.service.work.messages import JobSpec
 
@@ -90,14 +90,29 @@ class PoolSample(NamedTuple):
     """Since the pool began."""
 
 
+Item = TypeVar("Item", JobRecord, ReadRecord)
+
+
 @dataclass(slots=True)
 class Record:
-    """The latest ones of each sort. Not thread safe."""
+    """The latest ones of each sort; of jobs and reads, the tenant that has most of them loses its oldest one.
 
-    jobs: deque[JobRecord] = field(default_factory=partial(deque, maxlen=MOST_JOBS))
+    Not thread safe.
+    """
+
+    jobs: deque[JobRecord] = field(default_factory=deque)
     """In the order in which they ended."""
-    reads: deque[ReadRecord] = field(default_factory=partial(deque, maxlen=MOST_READS))
+    reads: deque[ReadRecord] = field(default_factory=deque)
     samples: deque[PoolSample] = field(default_factory=partial(deque, maxlen=MOST_SAMPLES))
+    most_jobs: int = MOST_JOBS
+    _jobs_of: Counter[str] = field(default_factory=Counter)
+    _reads_of: Counter[str] = field(default_factory=Counter)
+
+    def add_job(self, job: JobRecord) -> None:
+        _add(self.jobs, job, self.most_jobs, self._jobs_of, lambda each: each.spec.tenant)
+
+    def add_read(self, read: ReadRecord) -> None:
+        _add(self.reads, read, MOST_READS, self._reads_of, lambda each: each.tenant)
 
     def sample(self, now: PoolSample) -> None:
         """Keep a sample that says something new, not too soon after the last one."""
@@ -107,12 +122,25 @@ class Record:
 
     def forget(self, tenant: str) -> None:
         """Drop what tells of a tenant."""
-        self.jobs = deque((job for job in self.jobs if job.spec.tenant != tenant), maxlen=self.jobs.maxlen)
-        self.reads = deque((read for read in self.reads if read.tenant != tenant), maxlen=MOST_READS)
+        self.jobs = deque(job for job in self.jobs if job.spec.tenant != tenant)
+        self.reads = deque(read for read in self.reads if read.tenant != tenant)
+        for counts in (self._jobs_of, self._reads_of):
+            counts.pop(tenant, None)
 
     def copy(self) -> Record:
         """All of it now."""
         return Record(self.jobs.copy(), self.reads.copy(), self.samples.copy())
+
+
+def _add(items: deque[Item], item: Item, most: int, counts: Counter[str], owner: Callable[[Item], str]) -> None:
+    items.append(item)
+    counts[owner(item)] += 1
+    if len(items) > most:
+        fullest = max(counts, key=counts.__getitem__)
+        counts[fullest] -= 1
+        if not counts[fullest]:
+            del counts[fullest]
+        del items[next(at for at, each in enumerate(items) if owner(each) == fullest)]
 
 
 def merged(waits: Iterable[tuple[float, float]], begin: float, end: float) -> tuple[tuple[float, float], ...]:
