@@ -199,3 +199,28 @@ def test_keys_are_refused_to_be_removed_without_a_look_at_any_job(front: Front) 
         assert service.state.has_open_jobs("a")
         assert not service.state.has_open_jobs("b")
     assert [statement for statement in told if "SELECT count(*)" not in statement] == []
+
+
+def test_lists_of_one_tenant_come_one_after_another_and_let_others_pass(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, gate, inside = front(), threading.Event(), list[str]()
+    rows = service.state.jobs
+
+    def slow(tenant: str, most: int = 1000) -> list:
+        inside.append(tenant)
+        if tenant == "a":
+            gate.wait(20)
+        return rows(tenant, most)
+
+    monkeypatch.setattr(service.state, "jobs", slow)
+    threads = [threading.Thread(target=service.jobs.listed, args=("a",), daemon=True) for _ in range(4)]
+    for each in threads:
+        each.start()
+    eventually(lambda: inside)
+    assert service.jobs.listed("b") == []
+    assert sorted(inside) == ["a", "b"]
+    gate.set()
+    for each in threads:
+        each.join(10)
+    assert sorted(inside) == ["a"] * 4 + ["b"]

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
-from functools import wraps
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec
 
@@ -46,7 +46,8 @@ _LATER_S = 0.5
 _MORE_OUTPUT = 65536
 """Bytes that a result may have above its words."""
 
-
+_told = lru_cache(1024)(told)
+"""Of jobs that end alike, as they do by hundreds."""
 Asked = ParamSpec("Asked")
 
 
@@ -87,6 +88,7 @@ class Jobs:
         """Jobs that the workers have, or will be given. Open jobs besides them wait for `submit_stray`."""
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._waiting = Waiting()
+        self._listing: dict[str, threading.Lock] = {}
         self._retrying = threading.Thread(target=self._retry, name="jobs-later", daemon=True)
         self._handing = self._retrying
         self._disk = ThreadPoolExecutor(4, thread_name_prefix="inputs")
@@ -389,7 +391,11 @@ class Jobs:
 
     def listed(self, tenant: str) -> Rows:
         """The latest 1,000, the newest first; figures and outputs in JSON."""
-        return [_shown(row) for row in self._state.jobs(tenant)]
+        # One list of a tenant at a time: many rows keep the interpreter from others.
+        with self._lock:
+            turn = self._listing.setdefault(tenant, threading.Lock())
+        with turn:
+            return [_shown(row) for row in self._state.jobs(tenant)]
 
     async def wait(self, tenant: str, client_job: str, wait_s: float) -> Row:
         """The job when it ended, or after so many seconds."""
@@ -475,5 +481,5 @@ def _refusal(error: AdmissionRefused | UsageError) -> Problem:
 
 def _shown(row: Row) -> Row:
     names = ("state", "program", "submitted_s", "started_s", "ended_s", "expires_s", "figures", "outputs", "reason")
-    reason = row.get("reason") and told(row["reason"])
+    reason = row.get("reason") and _told(row["reason"])
     return {"job": row["client_job"], **{name: row.get(name) for name in names}, "reason": reason}
