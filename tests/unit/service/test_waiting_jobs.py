@@ -18,8 +18,11 @@ from sqlalchemy import event
 from penstock.service.http.app import _written
 from penstock.service.http.config import embedded
 from penstock.service.http.jobs import Jobs
+from penstock.service.http.keys import Quota
 from penstock.service.http.logs import Log
+from penstock.service.http.results import predicted_output_bytes
 from penstock.service.http.service import SERVER, ServiceFront
+from penstock.service.state import tables
 from penstock.service.state.problems import Problem
 from penstock.service.state.tokens import Caller
 from penstock.service.work.messages import JobSpec
@@ -224,3 +227,38 @@ def test_lists_of_one_tenant_come_one_after_another_and_let_others_pass(
     for each in threads:
         each.join(10)
     assert sorted(inside) == ["a"] * 4 + ["b"]
+
+
+def test_a_long_request_counts_towards_the_quota_as_long_as_it_is_kept(front: Front) -> None:
+    service = front()
+    prepare(service, inputs=400)
+    service.start()
+    used = service.state.used_bytes("a")
+    reserved = predicted_output_bytes(service.state.program("a", "p")["description"])
+    for name in ("ends", "cancelled"):
+        service.jobs.submit(WHO, form(name, 400))
+    length = len(json.dumps({key: value for key, value in form("", 400).items() if key != "job"}))
+    assert service.state.used_bytes("a") == used + 2 * (reserved + length - 4096)
+    service.jobs.cancel(WHO, "cancelled")
+    assert service.state.used_bytes("a") == used + reserved + length - 4096
+    service.jobs.pool.release(service.state.job_of("a", "ends")["job"])
+    assert service.state.used_bytes("a") == used + 1 + length - 4096
+    service.jobs.cancel(WHO, "ends")
+    assert service.state.used_bytes("a") == used
+    kept = [service.state.job(service.state.job_of("a", name)["job"])["request"] for name in ("ends", "cancelled")]
+    assert kept == [{}, {}]
+    service.jobs._quota = Quota(used + reserved + length - 4097, service.keys)
+    with pytest.raises(Problem, match="do not fit"):
+        service.jobs.submit(WHO, form("more", 400))
+
+
+def test_no_tenants_entries_fill_the_audit_trail(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(tables, "TRIMMED", 5)
+    service = front()
+    service.state.record(Caller(tenant="b", token="u", scopes=frozenset()), "deploy", "of b")
+    for number in range(101):
+        service.state.record(WHO, "cancel", f"j{number}")
+    trail = service.state.trail()
+    assert [row["subject"] for row in trail if row["tenant"] == "b"] == ["of b"]
+    assert [row["subject"] for row in trail if row["tenant"] == "a"] == [f"j{number}" for number in range(81, 101)]

@@ -43,6 +43,8 @@ from penstock.service.work.pool import WorkerPool
 MOST_ATTEMPTS = 3
 """Attempts at a job before it fails."""
 _LATER_S = 0.5
+_SHORT_REQUEST = 4096
+"""Bytes of a request that do not count: the number of jobs bounds them."""
 _MORE_OUTPUT = 65536
 """Bytes that a result may have above its words."""
 
@@ -173,7 +175,8 @@ class Jobs:
             self.on_failed(job, "the worker said that the job was done, and results are missing", True)
             return
         sizes = {name: outputs[file_of(at)] for at, name in enumerate(named)}
-        ended = {"figures": asdict(figures), "outputs": sizes, "output_bytes": sum(outputs.values())}
+        ended: Row = {"figures": asdict(figures), "outputs": sizes}
+        ended["output_bytes"] = sum(outputs.values()) + _long_bytes(row["request"])
         self._end(row, "done", ended, figures)
 
     @_surely
@@ -198,7 +201,8 @@ class Jobs:
         kept_s = self._config.retention.results_s if is_done else self._config.retention.jobs_s
         if "reason" in values:
             values = {**values, "reason": told(values["reason"])[:2000]}
-        ended = {"output_bytes": 0, **values, "ended_s": now, "expires_s": now + kept_s}
+        gone = {} if is_done else {"output_bytes": 0, "request": {}}
+        ended = {**gone, **values, "ended_s": now, "expires_s": now + kept_s}
         moved = self._state.move_job(job, state, **ended)
         if moved:
             self._metrics.job_ended(row["program"], state, now - row["submitted_s"], took)
@@ -290,7 +294,7 @@ class Jobs:
             "state": "queued",
             "attempts": 1,
             "submitted_s": self._state.clock(),
-            "output_bytes": predicted_output_bytes(program["description"]),
+            "output_bytes": predicted_output_bytes(program["description"]) + _long_bytes(request),
         }
         with self._lock:
             self._handed.add(row["job"])
@@ -457,7 +461,7 @@ class Jobs:
         done = [row for row in rows if row["state"] == "done"]
         for row in done:
             ends = self._state.clock() + self._config.retention.jobs_s
-            self._state.move_job(row["job"], "expired", only=("done",), output_bytes=0, expires_s=ends)
+            self._state.move_job(row["job"], "expired", only=("done",), output_bytes=0, request={}, expires_s=ends)
         if done:
             self._state.settle()  # no row on the disk says `done` of results that are gone
         for row in rows:
@@ -466,6 +470,11 @@ class Jobs:
             elif row["state"] not in OPEN_STATES:
                 self._state.remove_job(row["job"])
         return len(rows)
+
+
+def _long_bytes(request: Row) -> int:
+    """Of a job's row, that count towards the quota: its inputs may be thousands."""
+    return max(0, len(json.dumps(request)) - _SHORT_REQUEST)
 
 
 def _refusal(error: AdmissionRefused | UsageError) -> Problem:

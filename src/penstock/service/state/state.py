@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -58,6 +59,8 @@ class ServiceState(StateDatabase):
         self.removing = {row["tenant"] for row in self._rows(sa.select(tables.removals))}
         """Tenants whose removal has begun, and has not ended."""
         self._burying = threading.Lock()
+        self._recorded: Counter[str] = Counter()
+        """Tenant -> entries of the audit trail since this server began."""
         self.eras: dict[str, int] = {}
         """Tenant -> its removals since this server began: a request from before one is not served after it."""
 
@@ -168,10 +171,13 @@ class ServiceState(StateDatabase):
 
     @also_if_full
     def record(self, caller: Caller, action: str, subject: str = "", *, soon: bool = False) -> None:
-        """Add an entry to the audit trail."""
+        """Add an entry to the audit trail. The oldest ones of its tenant leave where it has very many."""
         entry = {"tenant": caller.tenant, "token": caller.token, "action": action, "subject": subject[:500]}
         with self._writing(soon=soon) as connection:
             connection.execute(sa.insert(audit).values(at_s=self.clock(), **entry))
+            if self._recorded[caller.tenant] % tables.TRIMMED == 0:
+                tables.trim_trail(connection, caller.tenant)
+            self._recorded[caller.tenant] += 1
 
     def trail(self, after: int = 0, most: int = 1000) -> Rows:
         """Entries of the audit trail, the oldest first."""

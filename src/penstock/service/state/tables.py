@@ -99,7 +99,10 @@ audit = sa.Table(
     *_needed(sa.Float, "at_s"),
     *_needed(NAME, "tenant", "token", "action"),
     *_needed(sa.Text, "subject"),
+    sa.Index("audit_of_tenant", "tenant", "entry"),
 )
+MOST_ENTRIES, TRIMMED = 100_000, 1000
+"""Of one tenant in the audit trail, and those beyond that leave together."""
 
 
 def has(table: sa.Table, same: RowView) -> sa.ColumnElement[bool]:
@@ -135,6 +138,15 @@ def make_room_for_job(connection: sa.Connection, tenant: str, most: int) -> bool
     ended = (jobs.c.tenant == tenant) & jobs.c.state.in_(("failed", "cancelled", "expired"))
     oldest = sa.select(jobs.c.job).where(ended).order_by(jobs.c.ended_s).limit(over)
     return connection.execute(sa.delete(jobs).where(jobs.c.job.in_(oldest))).rowcount >= over
+
+
+def trim_trail(connection: sa.Connection, tenant: str) -> None:
+    """Let the oldest entries of a tenant leave, so that `MOST_ENTRIES` stay."""
+    mine = audit.c.tenant == tenant
+    newest = sa.select(audit.c.entry).where(mine).order_by(audit.c.entry.desc())
+    last = connection.execute(newest.offset(MOST_ENTRIES).limit(1)).scalar()
+    if last is not None:
+        connection.execute(sa.delete(audit).where(mine, audit.c.entry <= last))
 
 
 def add_use(connection: sa.Connection, blob: RowView) -> bool:
