@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.service.http.examine import describe
 from penstock.service.http.examiner import MOST_OF_TENANT, Examiner
+from penstock.service.http.verdict import WRONG, checked_verdict
 from penstock.service.state.problems import Problem
 from support.serve_site import eventually, long_package, package_bytes
 
@@ -167,3 +171,44 @@ def test_an_examination_sees_no_variable_and_no_descriptor_of_the_front(
     assert targets[:3] == ["/dev/null"] * 3
     assert targets[3].startswith("pipe:")
     assert set(targets[4:]) <= {str(endless)}
+
+
+def changed(found: dict[str, Any], place: str, value: object) -> str:
+    """A verdict with one member changed; `None` removes it."""
+    copy = json.loads(json.dumps({"found": found}))
+    *path, last = place.split(".")
+    inner = copy
+    for step in path:
+        inner = inner[int(step)] if isinstance(inner, list) else inner[step]
+    if value is None:
+        del inner[last]
+    else:
+        inner[last] = value
+    return json.dumps(copy)
+
+
+def test_a_verdict_is_checked_before_it_becomes_a_description(package: Path) -> None:
+    found = describe(package, 10**9)
+    assert checked_verdict(json.dumps({"found": found}), 10**9) == {"found": found}
+    assert checked_verdict('{"found": {"pro', 10**9) == checked_verdict("", 10**9) == {}
+    lies = [
+        changed(found, place, value)
+        for place, values in {
+            "found.inputs": (None, 3, [{}]),
+            "found.inputs.0.limbs": (0, 10**6, -1),
+            "found.predicted.seconds": (float("nan"), float("inf"), -1.0, "1"),
+            "found.predicted.memory_bytes": (-1, 10**30, 0.5),
+            "found.predicted.key_bytes": (0,),
+            "found.keys.0.bytes": (1, 10**18),
+            "found.keys.0.key": ("rot:" + "9" * 100, "nothing", "rot:5\n"),
+            "found.planned_key_bytes": (1,),
+            "found.output_bytes": (-5,),
+            "found.params": ({}, {"ring_dim": 1 << 60}),
+            "found.more": (1,),
+            "refused": ("both",),
+        }.items()
+        for value in values
+    ]
+    lies += ["[]", "3", '{"refused": 3}', '{"is_late": true}', "null"]
+    assert [checked_verdict(lie, 10**9) for lie in lies] == [{"refused": WRONG}] * len(lies)
+    assert checked_verdict("[" * 10**6, 10**9) == {}

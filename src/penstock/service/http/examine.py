@@ -37,7 +37,7 @@ from penstock.service.work import isolation
 from penstock.service.work.messages import HEADER_BYTES, Channel
 from penstock.service.work.programs import check_runs, job_bytes, plan_program
 
-MOST_VERDICT_BYTES = 1 << 26
+MOST_VERDICT_BYTES = 1 << 24
 _PIPE, _MOST_FILES = 3, 256
 """The child's only descriptor besides those of the standard streams, and how many it may have."""
 _PR_SET_PDEATHSIG = 1

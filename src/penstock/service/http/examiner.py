@@ -18,6 +18,7 @@ from pathlib import Path
 
 from penstock.base.system.workers import interrupts_held, python_module
 from penstock.base.types import Row
+from penstock.service.http.verdict import checked_verdict
 from penstock.service.state.problems import Problem
 from penstock.service.work.messages import Channel
 from penstock.service.work.process import clean_environment
@@ -145,6 +146,7 @@ class ExaminerProcess:
 
     def __init__(self, words: list[str]) -> None:
         self._socket, there = socket.socketpair()
+        self._key_bytes = int(words[1])
         with there, interrupts_held():
             self._process = subprocess.Popen(
                 [*python_module("penstock.service.http.examine"), *words],
@@ -167,10 +169,7 @@ class ExaminerProcess:
             said = json.loads(self._channel.recv_bytes())
         except (EOFError, OSError):
             return None
-        verdict: Row = {}
-        with suppress(ValueError):
-            verdict = json.loads(said["verdict"])
-        return {**verdict, "is_late": said["is_late"]}
+        return {**checked_verdict(said["verdict"], self._key_bytes), "is_late": said["is_late"]}
 
     def hang_up(self) -> None:
         """It ends, and what it examines is given up."""
