@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -45,6 +47,34 @@ class Quota:
         return check
 
 
+class TenantTurns:
+    """A lock whose turns go round the tenants: nobody waits for more than one turn of each other one."""
+
+    def __init__(self) -> None:
+        self._lock, self._is_held = threading.Condition(), False
+        self._waiting: OrderedDict[str, deque[object]] = OrderedDict()
+        """Tenant -> who waits. The first tenant is next."""
+
+    @contextmanager
+    def of(self, tenant: str) -> Iterator[None]:
+        """A turn of the tenant."""
+        me = object()
+        with self._lock:
+            self._waiting.setdefault(tenant, deque()).append(me)
+            self._lock.wait_for(lambda: not self._is_held and next(iter(self._waiting.values()))[0] is me)
+            self._is_held = True
+            self._waiting[tenant].popleft()
+            self._waiting.move_to_end(tenant)
+            if not self._waiting[tenant]:
+                del self._waiting[tenant]
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._is_held = False
+                self._lock.notify_all()
+
+
 class Keys:
     """The keys of all tenants in one store."""
 
@@ -55,7 +85,7 @@ class Keys:
         """By tenant and set: the keys as they were listed last."""
         self._changes = 0
         """Imports and removals: what was listed before the last one is not kept."""
-        self._changing = threading.Lock()
+        self._changing = TenantTurns()
         """Held by who imports or removes: the store itself would refuse the second one."""
 
     def used_bytes(self, tenant: str) -> int:
@@ -81,7 +111,7 @@ class Keys:
             )
         params = CkksParameters.from_dict(program["description"]["params"])
         try:
-            with self._changing:
+            with self._changing.of(tenant):
                 if is_segment(file):
                     imported = [self._store.import_segment(file, tenant=tenant, params=params, is_given=True)]
                 else:
@@ -115,7 +145,7 @@ class Keys:
 
     def forget(self, tenant: str) -> int:
         """Remove all keys of a tenant; how many."""
-        with self._changing:
+        with self._changing.of(tenant):
             count = len(self._store.list_keys(tenant=tenant))
             for left in reversed(range(_TRIES)):
                 try:
