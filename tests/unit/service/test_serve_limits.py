@@ -22,7 +22,7 @@ from penstock.service.http.config import ServeSpec, config_of, embedded, read_co
 from penstock.service.http.feed import MOST_KEPT, Feed
 from penstock.service.http.limits import Body, Buckets, Gate
 from penstock.service.http.logs import SAMPLED, WINDOW_S, Log
-from penstock.service.http.metrics import Metrics, by_tenant, work_gauges
+from penstock.service.http.metrics import MOST_PROGRAMS_OF_ONE, Metrics, by_tenant, work_gauges
 from penstock.service.http.threads import SHARE, ThreadShares, in_thread
 from penstock.service.state.state import ServiceState
 from penstock.service.state.tokens import Caller, is_right, new_token, parse_token
@@ -321,8 +321,19 @@ def test_no_tenants_jobs_push_those_of_others_out_of_the_feed(monkeypatch):
 def test_programs_in_metrics_are_bounded():
     metrics = Metrics()
     for at in range(1000):
-        metrics.job_ended(f"p{at}", "done", 1.0)
+        metrics.job_ended(f"tenant-{at % 50}", f"p{at}", "done", 1.0)
     assert metrics.text({}).count("penstock_job_seconds_count") == 201
+
+
+def test_programs_of_one_tenant_leave_labels_to_others():
+    metrics = Metrics()
+    for at in range(1000):
+        metrics.job_ended("hostile", f"p{at}", "done", 1.0)
+    metrics.job_ended("alice", "hers", "done", 1.0)
+    text = metrics.text({})
+    assert text.count("penstock_job_seconds_count") == MOST_PROGRAMS_OF_ONE + 2
+    assert 'penstock_job_seconds_count{program="hers"} 1' in text
+    assert 'penstock_job_seconds_count{program="others"} 980' in text
 
 
 def test_a_flood_of_one_kind_is_a_few_lines_that_say_how_many_are_missing():

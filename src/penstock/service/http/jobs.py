@@ -205,7 +205,7 @@ class Jobs:
         ended = {**gone, **values, "ended_s": now, "expires_s": now + kept_s}
         moved = self._state.move_job(job, state, **ended)
         if moved:
-            self._metrics.job_ended(row["program"], state, now - row["submitted_s"], took)
+            self._metrics.job_ended(row["tenant"], row["program"], state, now - row["submitted_s"], took)
             event = {"job": row["client_job"], "program": row["program"], "state": state}
             times = {"submitted_s": row["submitted_s"], "started_s": row["started_s"], "ended_s": now}
             self.feed.add(tenant, {**event, **times})

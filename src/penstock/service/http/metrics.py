@@ -15,6 +15,8 @@ BOUNDS_S = (
 """Upper bounds of the histograms, in seconds: 1 ms to 1 h."""
 MOST_PROGRAMS = 200
 """Programs with a histogram; further ones share one, named `others`."""
+MOST_PROGRAMS_OF_ONE = 20
+"""Of one tenant."""
 MOST_TENANTS = 200
 """Tenants with a gauge: those with the most bytes. Further ones share one, named `others`."""
 OTHERS = "others"
@@ -35,7 +37,8 @@ class Metrics:
         self._lock = threading.Lock()
         self._counts: dict[str, dict[Labels, float]] = {}
         self._times: dict[str, dict[Labels, list[float]]] = {}
-        self._programs: set[str] = set()
+        self._programs: dict[str, str] = {}
+        """Program with a histogram -> the tenant that ran it first."""
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         """Add to a counter."""
@@ -54,11 +57,14 @@ class Metrics:
             cells[-2] += 1
             cells[-1] += seconds
 
-    def job_ended(self, program: str, state: str, seconds: float, figures: JobFigures | None = None) -> None:
+    def job_ended(
+        self, tenant: str, program: str, state: str, seconds: float, figures: JobFigures | None = None
+    ) -> None:
         """Count a job. `figures`: of one that computed."""
         with self._lock:
-            if len(self._programs) < MOST_PROGRAMS:
-                self._programs.add(program)
+            own = sum(owner == tenant for owner in self._programs.values())
+            if len(self._programs) < MOST_PROGRAMS and own < MOST_PROGRAMS_OF_ONE:
+                self._programs.setdefault(program, tenant)
             label = program if program in self._programs else OTHERS
         self.count("penstock_jobs_ended_total", state=state)
         self.time("penstock_job_seconds", seconds, program=label)
