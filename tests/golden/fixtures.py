@@ -36,7 +36,7 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "crates/penstock-client/src/file.rs": ("pair",),
     "crates/penstock-package/src/frame.rs": ("package",),
     "src/penstock/service/near/frames.py": ("frames",),
-    "src/penstock/service/state/state.py": ("service-state",),
+    "src/penstock/service/state/database.py": ("service-state",),
     "src/penstock/program/running/trace_pack.py": ("trace-pack",),
 }
 """File that states a format's number (docs/reference/releases.md) -> folders here."""
