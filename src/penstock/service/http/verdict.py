@@ -1,4 +1,4 @@
-"""What the process that examined a package may say of it. The package may have taken it over."""
+"""The verdict on a package, checked: the package may have taken over the process that examined it."""
 
 from __future__ import annotations
 

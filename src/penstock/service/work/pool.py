@@ -92,7 +92,7 @@ class WorkerPool:
         self._deaths, self._killed = 0, 0
         self._pauses = Pauses()
         self.on_trouble: Callable[..., object] = lambda **_: None
-        """Hears of a worker that said what it may not, and of what went wrong in the pool's own thread."""
+        """Hears of workers that lie, and of errors in the pool's thread."""
         self._draining = self._closed = self._calling = self._paused = False
         self._wake_ends: tuple[int, ...] = os.pipe()
         os.set_blocking(self._wake_ends[1], False)
@@ -242,7 +242,7 @@ class WorkerPool:
 
     @contextmanager
     def _guarded(self, pause_s: float = 0.0) -> Iterator[None]:
-        """What is wrong in one step is told, and keeps nobody from the next one."""
+        """An error of one step is told, and keeps nobody from the next one."""
         try:
             yield
         except Exception:
@@ -302,7 +302,7 @@ class WorkerPool:
             raise
 
     def _learn(self, worker: WorkerProcess, said: ProgramSaid) -> None:
-        """Tenants of one package share what is known of its keys: no more than its deployment found."""
+        """Tenants of one package share these figures: its keys are no larger than its deployment found."""
         for spec in worker.jobs.values():
             found = spec.key_bytes if spec.planned_key_bytes else 0
             if str(spec.package) == said.package and (not found or sum(said.needs.values()) <= found):

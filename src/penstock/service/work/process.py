@@ -189,7 +189,7 @@ class WorkerProcess:
             self.channel.tell("coming", jobs=specs)
 
     def hear(self) -> Iterator[AnySaid]:
-        """What it says, of itself and its jobs alone. Raises: EOFError: it is dead. SaidWrong."""
+        """Its messages, about itself and its jobs alone. Raises: EOFError: it is dead. SaidWrong."""
         for content in self.channel.hear():
             said = checked(content)
             if said.job is not None and said.job not in self.jobs:

@@ -1,6 +1,6 @@
-"""The front's end of a worker's socket, and what a worker may say there.
+"""The front's end of a worker's socket, and the messages that a worker may send.
 
-A package that takes a worker over says what it likes: each message is bounded, and checked before anything is done.
+A hostile package may take a worker over: each message is bounded, and checked before anything is done.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _is_cache(said: Cache) -> Cache:
 
 
 class Said(BaseModel):
-    """What any message may have."""
+    """Any message."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -96,7 +96,7 @@ class ReadySaid(Said):
 
 
 class FiguresSaid(Said):
-    """What memory holds, and how far jobs are."""
+    """Bytes in memory, and how far jobs are."""
 
     kind: Literal["figures"]
     progress: dict[Name, tuple[Count, Count]]
@@ -167,7 +167,7 @@ def checked(content: bytes) -> AnySaid:
 
 
 def within(value: float, least: float, most: float) -> float:
-    """What a worker says of time, as far as it can be true."""
+    """A time that a worker states, as far as it can be true."""
     return min(max(value, least), most)
 
 
