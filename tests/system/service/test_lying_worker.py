@@ -80,13 +80,14 @@ def test_a_lie_in_a_shared_worker_ends_and_the_jobs_beside_it_start_again(tmp_pa
 def test_half_a_message_and_a_worker_that_does_not_read_hold_nobody_up(
     tmp_path: Path, lie: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(said, "STUCK_S", 1.0)
+    monkeypatch.setattr(said, "STUCK_S", 3.0)
     with opened(tmp_path) as (pool, told):
         pool.submit(spec(tmp_path, "hostile", lie))
         eventually(lambda: told.started)
         began_s = time.monotonic()
-        for _ in range(20_000):  # more than the socket takes
-            pool._workers["hostile"].channel.tell("forget", tenant="x" * 100)
+        with pool._lock:
+            for _ in range(20_000):  # more than the socket takes
+                pool._workers["hostile"].channel.tell("forget", tenant="x" * 100)
         pool.submit(spec(tmp_path, "alice", "honest"))
         eventually(lambda: "alice-0" in told.done)
         assert time.monotonic() - began_s < 15
