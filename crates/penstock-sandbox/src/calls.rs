@@ -3,7 +3,7 @@
 
 use libc::c_long;
 
-/// Kinds of processes: what they may do differs.
+/// Kinds of processes, by their rights.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Starts threads, writes files.
@@ -69,7 +69,7 @@ const COMMON: &[c_long] = &[
     libc::SYS_restart_syscall,
     libc::SYS_exit,
     libc::SYS_exit_group,
-    // Time, chance, and what the process is.
+    // Time, chance, and the process itself.
     libc::SYS_clock_gettime,
     libc::SYS_clock_getres,
     libc::SYS_clock_nanosleep,
@@ -92,7 +92,7 @@ const COMMON: &[c_long] = &[
     libc::SYS_getgroups,
 ];
 
-/// Of a process that writes files of its own.
+/// Of a process that writes its own files.
 const WRITING: &[c_long] = &[
     libc::SYS_pwrite64,
     libc::SYS_pwritev,
@@ -181,7 +181,7 @@ pub fn bounded(kind: Kind, own: u32) -> Vec<Bits> {
         one_of(libc::SYS_kill, 0, [own]),
         one_of(libc::SYS_tgkill, 0, [own]),
     ];
-    // As the call takes them: those of a path, of a folder and a path.
+    // The flags' place: after a path, and after a folder and a path.
     let mut opens = vec![(libc::SYS_openat, 2)];
     #[cfg(target_arch = "x86_64")]
     opens.push((libc::SYS_open, 1));

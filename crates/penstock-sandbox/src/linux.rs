@@ -19,7 +19,7 @@ use seccompiler::{
 use crate::calls::{self, Bits, Kind};
 use crate::{Error, Result};
 
-/// The newest interface whose rights are asked for. An older kernel holds those that it knows.
+/// The newest interface whose rights are asked for. An older kernel holds the rights that it knows.
 const NEWEST: ABI = ABI::V7;
 
 fn refused<E: Display>(what: &'static str) -> impl Fn(E) -> Error {

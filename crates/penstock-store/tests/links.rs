@@ -61,7 +61,7 @@ fn a_segment_that_is_a_link_is_not_read_and_a_pipe_is_not_waited_for() {
     fs::remove_file(&path).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
     let error = store.segment(&name("alice", ROT)).err().unwrap().to_string();
-    assert!(error.contains("it is no file"), "{error}");
+    assert!(error.contains("this is not a file"), "{error}");
     // An import puts a whole key in the place of either.
     import(&store, "alice", ROT);
     assert!(store.segment(&name("alice", ROT)).is_ok());

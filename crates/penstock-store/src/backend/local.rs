@@ -165,7 +165,7 @@ impl Backend for LocalFolder {
             .map_err(|errno| self.refused(&full, folder.as_fd(), name, "open", errno))?;
         let data = file.metadata().map_err(|error| Error::io(&full, "look at", error))?;
         if !data.is_file() {
-            return Err(Error::io(&full, "open", io::Error::other("it is no file")));
+            return Err(Error::io(&full, "open", io::Error::other("this is not a file")));
         }
         let path = full.display().to_string();
         Ok(Box::new(LocalFile { file, path, bytes: data.len(), rings: self.rings.clone() }))

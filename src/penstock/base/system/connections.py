@@ -187,7 +187,7 @@ class Places:
         """Whether they are strangers -> address or tenant -> places."""
         self._counts = {True: 0, False: 0}
         self._asking: dict[str, _Group] = {}
-        """Address -> those that wait for their turn; the next address first."""
+        """Address -> connections that wait for their turn; the next address first."""
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, address: str, shed: Callable[[], object], is_idle: Callable[[], bool]) -> ConnectionPlace:
@@ -205,7 +205,7 @@ class Places:
         return place
 
     def _shed(self, group: _Group, over: int) -> None:
-        """Close those that wait longest, of tenants the idle ones first."""
+        """Close the longest waiting, of tenants the idle ones first."""
         ranked = sorted(group, key=lambda place: bool(place.tenant) and not place.is_idle())
         for left, place in zip(range(over, 0, -1), ranked, strict=False):
             if left <= self.bounds.young and not place.tenant and place.is_young():

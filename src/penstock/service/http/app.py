@@ -161,7 +161,7 @@ def guarded(app: ASGIApp, service: ServiceFront, *, admin: bool = False) -> ASGI
 
 
 def bare(title: str, log: Log) -> FastAPI:
-    """An application without routes, whose errors are problems; the log has those of the server in full."""
+    """An application without routes, whose errors are problems; the log has the server's own in full."""
     app = FastAPI(
         title=title,
         version=__version__,
@@ -183,7 +183,7 @@ def bare(title: str, log: Log) -> FastAPI:
 async def _refused(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     request.state.refused = problem.reason
-    if problem.status >= 500 and problem is not error:  # what is not told
+    if problem.status >= 500 and problem is not error:  # a tenant hears less
         request.app.state.log.write("failure", error=type(error).__name__, detail=str(error)[:500])
     return JSONResponse(problem.body(), problem.status, problem.headers(), MEDIA_TYPE)
 

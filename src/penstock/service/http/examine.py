@@ -39,7 +39,7 @@ from penstock.service.work.programs import check_runs, job_bytes, plan_program
 
 MOST_VERDICT_BYTES = 1 << 24
 _PIPE, _MOST_FILES = 3, 256
-"""The child's only descriptor besides those of the standard streams, and how many it may have."""
+"""The child's only descriptor besides the standard streams, and how many it may have."""
 _PR_SET_PDEATHSIG = 1
 _NICE = 5
 """Examinations yield the processor to answers and jobs."""
@@ -56,7 +56,7 @@ def describe(path: Path, key_bytes: int, machine: Machine | None = None) -> Row:
     """
     check_package(path)
     planned = plan_program(path, key_bytes)
-    make_context(planned.params)  # what a worker and a submission refuse of a set is refused now
+    make_context(planned.params)  # a set that workers or submissions refuse is refused now
     check_runs(planned)
     package, params, tally = planned.package, planned.params, tally_of(planned.trace)
     are_complex = complex_outputs(package)
@@ -127,7 +127,7 @@ class ExamineBounds:
 
 
 def _examined(channel: Channel, bounds: ExamineBounds, path: Path, verdict: Callable[[], Row]) -> Row | None:
-    """Let a process of its own say the verdict; `None`: the front is gone. It has ended when this returns."""
+    """Let a new process say the verdict; `None`: the front is gone. It has ended when this returns."""
     ends_s = time.monotonic() + bounds.seconds
     pipe, there = os.pipe()
     child = os.fork()

@@ -142,7 +142,7 @@ class Examiner:
 
 
 class ExaminerProcess:
-    """A process that examines one package at a time. Started at once; what it is asked waits until it can hear."""
+    """A process that examines one package at a time. Started at once; questions wait until it can hear."""
 
     def __init__(self, words: list[str]) -> None:
         self._socket, there = socket.socketpair()
@@ -172,7 +172,7 @@ class ExaminerProcess:
         return {**checked_verdict(said["verdict"], self._key_bytes), "is_late": said["is_late"]}
 
     def hang_up(self) -> None:
-        """It ends, and what it examines is given up."""
+        """It ends, and gives up its package."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

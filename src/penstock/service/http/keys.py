@@ -26,7 +26,7 @@ _TRIES, _PAUSE_S = 20, 0.1
 
 
 class Quota:
-    """The bytes that each tenant may hold: keys, contents, results, and what is announced of them."""
+    """The bytes that each tenant may hold: keys, contents, results, and announced ones."""
 
     def __init__(self, most_bytes: int, keys: Keys) -> None:
         self._most_bytes, self._keys = most_bytes, keys
@@ -82,9 +82,9 @@ class Keys:
         self._store, self._state = store, state
         self._used: dict[str, int] = {}
         self._there: dict[tuple[str, str], list[StoredKey]] = {}
-        """By tenant and set: the keys as they were listed last."""
+        """By tenant and set: the keys of the latest list."""
         self._changes = 0
-        """Imports and removals: what was listed before the last one is not kept."""
+        """Imports and removals: a list from before the last one is not kept."""
         self._changing = TenantTurns()
         """Held by who imports or removes: the store itself would refuse the second one."""
 
@@ -101,7 +101,7 @@ class Keys:
         """Import the keys in a file, all or none.
 
         Args:   upload: `params`, the program that they are for; `name`, the key of a file with a single one. check:
-                refuses so many bytes besides those of the file.
+                refuses so many bytes besides the file's.
         Raises: Problem: bytes that hold no key of this tenant, pair and set.
         """
         program = self._state.program(tenant, upload["params"] or "")

@@ -267,7 +267,7 @@ class Gate:
         if reason:
             self._metrics.count("penstock_refused_total", reason=reason)
         self._metrics.time("penstock_request_seconds", seconds, route=route)
-        # One line a request, but those that anyone can cause without end.
+        # One line a request, except for the ones that anyone can cause without end.
         is_told = request.status >= 400 or caller is None
         self._log.sampled(
             f"{request.status} {caller.tenant if caller else ''}" if is_told else "",

@@ -55,7 +55,7 @@ class Log:
         self._tell(now)
 
     def _tell(self, now: float) -> None:
-        """Say once a window what was left out of kinds that come no more, or that are too many to remember."""
+        """Say once a window how many lines of kinds that stopped, or are too many to remember, were left out."""
         with self._lock:
             if now - self._told_s < WINDOW_S and len(self._kinds) <= _MOST_KINDS:
                 return

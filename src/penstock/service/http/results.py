@@ -85,7 +85,7 @@ def file_of(number: int) -> str:
 
 
 def predicted_output_bytes(description: RowView) -> int:
-    """Bytes of all results of a job: those that the examination found, or at most fresh ciphertexts of an old one."""
+    """Bytes of all results of a job: by its examination, or at most fresh ciphertexts of an old one."""
     if "output_bytes" in description:
         return int(description["output_bytes"])
     params, outputs = CkksParameters.from_dict(description["params"]), len(description["outputs"])

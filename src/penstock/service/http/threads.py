@@ -1,7 +1,7 @@
 """Threads for requests, which block on the database or the disk: each tenant may hold a share of them, and no more.
 
 A request beyond the share waits without a thread, so that nobody keeps others from theirs. A tenant whose requests have
-used more of the processor than those of another one that is here has few threads: all threads share one interpreter.
+used more of the processor than another's that is here has few threads: all threads share one interpreter.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Share:
         """When it was here last."""
 
     def used_s(self, now: float) -> float:
-        """Seconds of the processor, those of lately."""
+        """Seconds of the processor, of late."""
         return float(self._used_s * 0.5 ** ((now - self.at_s) / HALF_S))
 
     def is_here(self, now: float) -> bool:

@@ -132,7 +132,7 @@ class Files:
             self._synced.pop(path, None)
 
     def turn(self, sha256: str) -> AbstractContextManager[object]:
-        """Held from the change of a content's file to that of its row, and the reverse."""
+        """Held while a content's file and its row change, in any order."""
         return self._turns[hash(sha256) % len(self._turns)]
 
     def blob(self, tenant: str, sha256: str) -> Path:
@@ -305,7 +305,7 @@ class UnfinishedUploads:
         """Append to the file of an upload; returns the new offset."""
         digest = self._digest(row, have)
         self._digests.pop(row["upload"], None)  # until the content is written
-        # Only the first piece makes the file: a later one would bring that of a removed upload back.
+        # Only the first piece makes the file: a later one would bring a removed upload's back.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if have else os.O_CREAT)
         try:
             descriptor = os.open(self._files.upload(row["tenant"], row["upload"]), flags, 0o600)

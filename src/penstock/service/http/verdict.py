@@ -90,7 +90,7 @@ def checked_verdict(content: str, key_bytes: int) -> Row:
 
 
 def _check(found: _Description, key_bytes: int) -> None:
-    """Keys are as large as the set makes them. Raises: ValueError; what a set raises that is none."""
+    """Keys are as large as the set makes them. Raises: ValueError; the errors of a set."""
     params = CkksParameters.from_dict(found.params)
     sizes = [(key.bytes, params.key_bytes(key.limbs, key=key.key)) for key in found.keys]
     limbs = [*(key.limbs for key in found.keys), *(vector.limbs for vector in found.inputs)]

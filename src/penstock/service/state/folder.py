@@ -43,7 +43,7 @@ class StateUnusable(PenstockError):
 
 
 class FolderRefused(UsageError):
-    """The folder or the database is another server's or user's, or cannot be used as it is."""
+    """The folder or the database is another server's or user's, or cannot be used."""
 
 
 def owner_only(path: Path, say: Callable[[str], object], *, make: bool = False) -> Path:
@@ -179,7 +179,7 @@ class DatabaseLock:
             )
 
     def _is_there(self) -> bool:
-        with suppress(SQLAlchemyError, OSError):  # the driver lets a reset connection through as it is
+        with suppress(SQLAlchemyError, OSError):  # the driver does not wrap a reset connection
             return self._connection is not None and bool(self._connection.execute(sa.text("select 1")).scalar())
         return False
 

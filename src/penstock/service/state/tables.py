@@ -150,7 +150,7 @@ def trim_trail(connection: sa.Connection, tenant: str) -> None:
 
 
 def add_use(connection: sa.Connection, blob: RowView) -> bool:
-    """Let a content have one more use, or the same for longer; whether it was there. Other uses stay as they are."""
+    """Let a content have one more use, or the same for longer; whether it was there. Other uses stay."""
     mine = has(blobs, {name: blob[name] for name in ("tenant", "sha256")})
     row = connection.execute(sa.select(blobs.c.kind, blobs.c.expires_s).where(mine)).first()
     if row is None:

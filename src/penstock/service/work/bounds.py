@@ -1,4 +1,4 @@
-"""What one job may take of the workers, beside its prediction, and what one tenant may hold of them."""
+"""Bounds of one job, next to its prediction, and of one tenant's part of the workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.base.types import Row
 
 PROCESS_BYTES = 256 << 20
-"""Of a worker besides its keys, its jobs' values and what it keeps: the interpreter, libraries, messages, reads."""
+"""Of a worker besides its keys, its jobs' values and its kept work: the interpreter, libraries, messages, reads."""
 
 
 class Isolation(str, Enum):
@@ -88,7 +88,7 @@ def memory_of_one(memory_bytes: int) -> int:
 
 
 def stated_bytes(settings: WorkerSettings, memory_bytes: int | None) -> int:
-    """The memory of a worker: keys, its jobs' values, what it keeps for the next ones, and itself; 0: not bounded."""
+    """The memory of a worker: keys, its jobs' values, its work kept for the next ones, and itself; 0: not bounded."""
     if memory_bytes is None:
         return 0
     return PROCESS_BYTES + settings.budget_bytes + memory_bytes + settings.kept_bytes

@@ -40,7 +40,7 @@ _TELL_S = 0.5
 """Between two words on memory and progress while jobs run."""
 
 _YIELDS = ((10.0, 9), (1.0, 5))
-"""Predicted seconds, and the niceness of a longer job: beside short ones it has an eighth, or a third, of a core."""
+"""Predicted seconds, and the niceness of a longer job: next to short ones it has an eighth, or a third, of a core."""
 _SWITCH_S = 1e-3
 """One thread holds the interpreter so long at most while others want it."""
 _PASS_S = 1e-3

@@ -36,7 +36,7 @@ class ProcessBounds(Message):
     writable: tuple[Path, ...] = ()
     """Files are made, changed, renamed within their folder and removed."""
     user: tuple[int, int] | None = None
-    """Numbers of the user and the group that a process of root becomes; `None`: it stays what it is."""
+    """Numbers of the user and the group that a process of root becomes; `None`: it keeps its own."""
     is_examining: bool = False
     """It has one thread, and writes only to descriptors that it has."""
 

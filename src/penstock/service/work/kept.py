@@ -27,7 +27,7 @@ from penstock.service.work.programs import GoOn, WorkerProgram, evaluator_bytes,
 _KEPT_CIPHERTEXTS = 16
 """Memory of dropped results that one job leaves to the next, in fresh ciphertexts at most."""
 _MOST_EVALUATORS = 32
-"""That wait for a job: each has threads of its own."""
+"""That wait for a job: each has its own threads."""
 _LOOK_S = 0.05
 _STACK_BYTES = 8 << 20
 """Of address space that each thread takes."""

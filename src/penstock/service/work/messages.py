@@ -168,7 +168,7 @@ class WorkerSettings(Message):
     tenants: Path | None = None
     """A folder with one of each tenant: a worker of one tenant reads that one's, and its keys, alone."""
     writable: tuple[Path, ...] = ()
-    """The first: each process has a folder of its own in it. The front moves whole outputs from there to their names,
+    """The first: each process has its own folder in it. The front moves whole outputs from there to their names,
     in the same file system."""
     user: str = "nobody"
     """Whom workers run as, where the server was started as root."""

@@ -120,7 +120,7 @@ class WorkerPool:
         """
         with self._lock:
             if job.job in self._queue:
-                raise UsageError(f"job {job.job} is here already: each has an identity of its own")
+                raise UsageError(f"job {job.job} is here already: each has its own identity")
             jobs, backlog_s = self._queue.backlog_of(job.tenant)
             limits = Limits(jobs=jobs + 1, backlog_s=math.inf) if is_accepted else self.limits
             limits.admit(
@@ -156,7 +156,7 @@ class WorkerPool:
             for worker in self._workers.values():
                 worker.channel.tell("forget", tenant=tenant)
             if self.isolation is Isolation.PROCESS and tenant in self._workers:
-                # It holds folders that are gone. The next one gets those of the next tenant of that name.
+                # It holds folders that are gone. The next one gets the folders of the next tenant of that name.
                 self._workers[tenant].is_leaving = True
         self._wake()
 
@@ -355,7 +355,7 @@ class WorkerPool:
         return worker
 
     def _kill(self) -> None:
-        """Workers that hold more than they state, and those of a job that was told to end and did not."""
+        """Workers that hold more than they state, or whose job was told to end and did not."""
         late_s = time.monotonic() - self.bounds.grace_s
         for name, worker in list(self._workers.items()):
             told = [entry.told_s for entry in map(self._queue.get, worker.jobs) if entry is not None]

@@ -101,7 +101,7 @@ class WorkerProcess:
         self.idle_since_s = self.began_s = time.monotonic()
         self.ending = ""
         self.is_leaving = False
-        """It gets no further job: what it may read is gone."""
+        """It gets no further job: its files are gone."""
         self._user = user_of(settings.user)
         self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=settings.writable[0]))
         self._folders: dict[str, Path] = {}
@@ -169,7 +169,7 @@ class WorkerProcess:
                 self._user = None
 
     def run(self, spec: JobSpec) -> None:
-        """Give it a job, whose outputs it writes in a folder of its own."""
+        """Give it a job, whose outputs it writes in a new folder."""
         folder = self._folders[spec.job] = self._folder / str(self._next_folder)
         self._next_folder += 1
         with suppress(OSError):  # a full disk: the job says so
@@ -244,7 +244,7 @@ class WorkerProcess:
         else:
             path.unlink()
         if not is_plain:
-            return f"output '{name}' of its worker is no ordinary file"
+            return f"output '{name}' of its worker is not an ordinary file"
         return f"output '{name}' has {found.st_size} bytes, and {most_bytes} is the most of a ciphertext"
 
     def end(self, why: str = "") -> None:

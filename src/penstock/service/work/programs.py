@@ -35,7 +35,7 @@ _ROWS = 64
 """Between two questions whether to go on: about a millisecond."""
 
 GoOn = Callable[[], object]
-"""Asked now and then; what it raises ends the work."""
+"""Asked now and then; an error that it raises ends the work."""
 
 
 def _nobody_asks() -> None:

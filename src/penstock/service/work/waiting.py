@@ -243,7 +243,7 @@ class Queue:
         return max(entry.spec.compute_s, self._compute_s.get(entry.content, 0.0))
 
     def _key_bytes(self, entry: Entry, there: Mapping[str, int]) -> tuple[int, int]:
-        """Bytes of a job's keys, and of those that memory lacks."""
+        """Bytes of a job's keys, and of the ones that memory lacks."""
         needs = self._needs.get(entry.content)
         if needs is None:
             return entry.spec.key_bytes, max(0, entry.spec.key_bytes - sum(there.values()))
@@ -364,7 +364,7 @@ class Queue:
                 yield line
 
     def _heads(self, residents: Residents, now: float, tenant: str | None = None) -> list[Entry]:
-        """Of each line the first job, and that of the next deadline that can be met: no other one goes before both."""
+        """Of each line the first job, and the one of the next deadline that can be met: no other one goes before both."""
         heads = []
         for line in self._lines(tenant):
             heads.append(line.first)
