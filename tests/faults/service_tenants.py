@@ -156,11 +156,11 @@ class Honest:
 
     def play(self, seconds: float, seed: int) -> Row:
         """All that they do, until the last job has ended or was given up."""
-        tally, rng = Tally(), np.random.default_rng(seed)
+        tally, rng, kept = Tally(), np.random.default_rng(seed), self._customers[0].ask.connection()
         beside = [
             threading.Thread(target=self._often, args=(tally, kind, action, every_s), daemon=True)
             for kind, action, every_s in (
-                ("look", self._look, LOOKS_S), ("deploy", self._deploy, DEPLOYS_S), ("kept", self._kept(), KEPT_S)
+                ("look", self._look, LOOKS_S), ("deploy", self._deploy, DEPLOYS_S), ("kept", partial(self._kept, kept), KEPT_S)
             )
         ]  # fmt: skip
         for each in beside:
@@ -175,6 +175,7 @@ class Honest:
         self._over.set()
         for each in (*jobs, *beside):
             each.join(4 * PATIENCE_S)
+        kept.close()
         return tally.row()
 
     def _often(self, tally: Tally, kind: str, action: Callable[[Tally], object], every_s: float) -> None:
@@ -192,21 +193,15 @@ class Honest:
         tally.expect(ask("POST", "/v1/programs", {"name": f"d{number}", "package": blob}), 201)
         tally.expect(ask("DELETE", f"/v1/programs/d{number}"), 200)
 
-    def _kept(self) -> Callable[[Tally], None]:
+    def _kept(self, connection: http.client.HTTPConnection, tally: Tally) -> None:
         """A question on a connection that is kept."""
-        ask = self._customers[0].ask
-        connection = ask.connection()
-
-        def again(tally: Tally) -> None:
-            try:
-                connection.request("GET", "/v1/keys", headers={"authorization": f"Bearer {ask.token}"})
-                found = connection.getresponse()
-                tally.expect(Answer(found.status, found.headers, found.read()), 200)
-            except (OSError, http.client.HTTPException):
-                connection.close()
-                raise
-
-        return again
+        try:
+            connection.request("GET", "/v1/keys", headers={"authorization": f"Bearer {self._customers[0].ask.token}"})
+            found = connection.getresponse()
+            tally.expect(Answer(found.status, found.headers, found.read()), 200)
+        except (OSError, http.client.HTTPException):
+            connection.close()
+            raise
 
 
 class Watch(threading.Thread):

@@ -364,7 +364,7 @@ def test_admission_refuses_early_with_a_time_to_come_back(site: Site) -> None:
     with opened(site, limits=Limits(jobs=2, backlog_s=10.0, memory_bytes=1 << 30)) as (pool, _):
         first, _ = site.job("alice", LONG, compute_s=6.0)
         pool.submit(first)
-        with pytest.raises(UsageError, match="identity of its own"):
+        with pytest.raises(UsageError, match="its own identity"):
             pool.submit(first)
         with pytest.raises(AdmissionRefused, match="they would exceed") as refused:
             pool.submit(replace(first, job="b", compute_s=5.0))
