@@ -481,7 +481,9 @@ def run(name: str, target: Target, said: Path) -> None:
     def tell() -> None:
         while True:
             time.sleep(0.5)
-            said.write_text(json.dumps(dict(mallory.answers.copy())))
+            new = said.with_suffix(".new")
+            new.write_text(json.dumps(dict(mallory.answers.copy())))
+            new.replace(said)
 
     threading.Thread(target=tell, daemon=True).start()
     ATTACKS[name](mallory)

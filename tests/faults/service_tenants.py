@@ -160,9 +160,11 @@ class Honest:
         beside = [
             threading.Thread(target=self._often, args=(tally, kind, action, every_s), daemon=True)
             for kind, action, every_s in (
-                ("look", self._look, LOOKS_S), ("deploy", self._deploy, DEPLOYS_S), ("kept", partial(self._kept, kept), KEPT_S)
+                ("look", self._look, LOOKS_S),
+                ("deploy", self._deploy, DEPLOYS_S),
+                ("kept", partial(self._kept, kept), KEPT_S),
             )
-        ]  # fmt: skip
+        ]
         for each in beside:
             each.start()
         begun, jobs = time.monotonic(), []

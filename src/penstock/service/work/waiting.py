@@ -364,7 +364,7 @@ class Queue:
                 yield line
 
     def _heads(self, residents: Residents, now: float, tenant: str | None = None) -> list[Entry]:
-        """Of each line the first job, and the one of the next deadline that can be met: no other one goes before both."""
+        """Of each line the first job, and the one of the next deadline that can be met: none other goes before both."""
         heads = []
         for line in self._lines(tenant):
             heads.append(line.first)
