@@ -23,7 +23,7 @@ from penstock.service.http.feed import MOST_KEPT, Feed
 from penstock.service.http.limits import Body, Buckets, Gate
 from penstock.service.http.logs import SAMPLED, WINDOW_S, Log
 from penstock.service.http.metrics import MOST_PROGRAMS_OF_ONE, Metrics, by_tenant, work_gauges
-from penstock.service.http.threads import SHARE, ThreadShares, in_thread
+from penstock.service.http.threads import AHEAD_SHARE, HALF_S, HERE_S, SHARE, ThreadShares, in_thread
 from penstock.service.state.state import ServiceState
 from penstock.service.state.tokens import Caller, is_right, new_token, parse_token
 
@@ -485,6 +485,29 @@ def test_a_tenant_holds_no_more_than_its_share_of_threads():
         assert started.count("mallory") == 38
 
     asyncio.run(asyncio.wait_for(play(), 20))
+
+
+def test_a_tenant_that_has_had_much_of_the_processor_has_few_threads_while_another_is_here():
+    now_s = 0.0
+    shares = ThreadShares(lambda: now_s)
+    mallory, alice, stranger = shares.enter("mallory"), shares.enter("alice"), shares.enter("", counts=False)
+    assert shares.most_of(mallory) == shares.most_of(alice) == SHARE
+    mallory.used(1.0)
+    alice.used(0.2)
+    stranger.used(0.0)
+    assert (shares.most_of(mallory), shares.most_of(alice)) == (AHEAD_SHARE, SHARE)
+    alice.used(0.3)  # no more than twice that
+    assert shares.most_of(mallory) == SHARE
+    mallory.used(1.0)
+    now_s = HERE_S  # the others have left, and a stranger holds nobody up
+    mallory.used(0.0)
+    stranger.used(0.0)
+    assert shares.most_of(mallory) == SHARE
+    alice.used(0.0)
+    assert shares.most_of(mallory) == AHEAD_SHARE
+    now_s += 10 * HALF_S  # what was had long ago is forgotten
+    alice.used(0.0)
+    assert shares.most_of(mallory) == SHARE
 
 
 def test_a_token_that_nobody_has_is_known_to_be_wrong_without_the_database(tmp_path, monkeypatch):
