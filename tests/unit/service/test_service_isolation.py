@@ -200,12 +200,17 @@ def test_a_kernel_that_refuses_a_measure_is_reported_and_no_error(monkeypatch: p
 
 def test_workers_of_root_run_as_another_user_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(isolation, "_permitted", lambda: (1 << 41) - 1)
     for name, why in (("nobody-by-this-name", "no such user"), ("root", "is root")):
         with pytest.raises(UsageError, match=why):
             isolation.user_of(name)
     found = isolation.user_of("nobody")
     assert found is not None
     assert found[0] > 0
+    for number in (0, 2, 6, 7, 8):  # the root of a container lacks some
+        monkeypatch.setattr(isolation, "_permitted", lambda lost=number: ((1 << 41) - 1) & ~(1 << lost))
+        assert isolation.user_of("nobody") is None
+    monkeypatch.setattr(isolation, "_permitted", lambda: (1 << 41) - 1)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert isolation.user_of("nobody-by-this-name") is None
 

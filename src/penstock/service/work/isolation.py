@@ -22,6 +22,8 @@ _MOST_FILES = 1024
 """Descriptors: a store opens segments as it reads."""
 _IS_LINUX = sys.platform.startswith("linux")
 _MEASURES = ("user", "no_new_privs", "landlock", "seccomp")
+_CAPABILITIES = 0b1_1100_0101
+"""To give files to another user, read its files and become it: chown, dac_read_search, setgid, setuid, setpcap."""
 _NOBODY = "nobody"
 _NOBODYS_NUMBERS = 65534, 65534
 
@@ -46,11 +48,12 @@ Bounds = ProcessBounds
 
 
 def user_of(name: str) -> tuple[int, int] | None:
-    """The numbers of the user and group that workers get; `None`: this process is not root's, and keeps its own.
+    """The numbers of the user and group that workers get; `None`: this process is not root's, or has not root's
+    capabilities, as in a container, and workers keep its user.
 
     Raises: UsageError: there is no such user, or it is root.
     """
-    if not _IS_LINUX or os.geteuid() != 0:
+    if not _IS_LINUX or os.geteuid() != 0 or _permitted() & _CAPABILITIES != _CAPABILITIES:
         return None
     import pwd
 
@@ -85,7 +88,7 @@ def apply(bounds: ProcessBounds) -> dict[str, str]:
         reached = _engine.sandbox_confine_to(readable=readable, listed=bounds.listed, writable=bounds.writable)
         return f"version {reached}"
 
-    user = "not in force: the server was not started as root, or the system gives no other user"
+    user = "not in force: the server was not started as root with its capabilities, or the system gives no other user"
     if bounds.user is not None:
         numbers = bounds.user
         user = _taken(lambda: _engine.sandbox_become_user(*numbers), f"user {numbers[0]}")
@@ -119,8 +122,16 @@ def lacking(user: tuple[int, int] | None) -> list[str]:
     if "\nSeccomp:" not in Path("/proc/self/status").read_text(encoding="ascii", errors="replace"):
         missing.append("no seccomp: workers may use every system call")
     if user is None:
-        missing.append("not started as root: workers run as the server's user")
+        missing.append("not started as root with its capabilities: workers run as the server's user")
     return missing
+
+
+def _permitted() -> int:
+    """The capabilities of this process, a bit each; 0: the system does not say."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("CapPrm:"):
+            return int(line.split()[1], 16)
+    return 0
 
 
 def _limits() -> str:
