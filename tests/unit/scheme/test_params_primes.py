@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import ParamsError
+from penstock.scheme.params import catalogue
 from penstock.scheme.params.ckks import Scaling
 from penstock.scheme.params.primes import (
     _flexible_primes,
@@ -15,9 +17,24 @@ from penstock.scheme.params.primes import (
     nominal_bits,
     num_special_primes,
     openfhe_p_primes,
+    openfhe_primes,
     openfhe_q_primes,
     round_half_away,
 )
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"scale_bits": 84}, "scale_bits 84 must be 14 to 59"),
+        ({"scale_bits": 13}, "scale_bits 13 must be 14 to 59"),
+        ({"first_mod_bits": 61}, "first_mod_bits 61 must be at least scale_bits"),
+        ({"first_mod_bits": 41}, "first_mod_bits 41 must be at least scale_bits"),
+    ],
+)
+def test_sizes_that_no_prime_of_openfhe_has_are_refused(changed: dict[str, int], why: str) -> None:
+    with pytest.raises(ParamsError, match=why):
+        openfhe_primes(replace(catalogue.get("insecure-ci"), **changed))
 
 
 def by_trial_division(n: int) -> bool:

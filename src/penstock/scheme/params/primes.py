@@ -109,6 +109,17 @@ def _last_prime_below(bits: int, step: int) -> int:
     return prime
 
 
+def check_openfhe_bits(who: str, first_mod_bits: int, scale_bits: int) -> None:
+    """Raises: ParamsError: OpenFHE has no primes of these sizes."""
+    if not MIN_SCALE_BITS <= scale_bits <= MAX_SCALE_BITS:
+        raise ParamsError(f"{who}: scale_bits {scale_bits} must be {MIN_SCALE_BITS} to {MAX_SCALE_BITS} in OpenFHE")
+    if not scale_bits <= first_mod_bits <= MAX_PRIME_BITS:
+        raise ParamsError(
+            f"{who}: first_mod_bits {first_mod_bits} must be at least scale_bits ({scale_bits}) and at most "
+            f"{MAX_PRIME_BITS}, the longest prime of OpenFHE"
+        )
+
+
 @lru_cache(maxsize=256)
 def openfhe_q_primes(
     ring_dim: int, depth: int, first_mod_bits: int, scale_bits: int, scaling: Scaling
@@ -248,7 +259,7 @@ def primes_of(params: RlweParameters) -> tuple[tuple[int, ...], tuple[int, ...]]
 def openfhe_primes(params: RlweParameters) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The primes of Q and of P of an OpenFHE set, q_0 first.
 
-    Raises: ParamsError: the set is an accelerator's, which nothing here runs.
+    Raises: ParamsError: the set is an accelerator's, which nothing here runs; OpenFHE has no primes of its sizes.
     """
     if params.library != "openfhe" or not isinstance(params, CkksParameters):
         states = "its own primes" if params.q_primes else "prime sizes, not primes"
@@ -257,6 +268,7 @@ def openfhe_primes(params: RlweParameters) -> tuple[tuple[int, ...], tuple[int, 
             "OpenFHE's sets ('penstock params list')"
         )
     first = params.first_mod_bits or params.q_bits[0]
+    check_openfhe_bits(f"parameter set '{params.name}'", first, params.scale_bits)
     q = openfhe_q_primes(params.ring_dim, params.depth, first, params.scale_bits, params.scaling)
     return q, openfhe_p_primes(params.ring_dim, q, params.dnum)
 

@@ -201,16 +201,7 @@ class CkksSpec(Written):
             )
         if self.word_bits != OPENFHE_WORD_BITS:
             raise ParamsError(f"{who}: word_bits {self.word_bits}: OpenFHE stores every coefficient in 64 bits")
-        if not primes.MIN_SCALE_BITS <= self.scale_bits <= primes.MAX_SCALE_BITS:
-            raise ParamsError(
-                f"{who}: scale_bits {self.scale_bits} must be {primes.MIN_SCALE_BITS} to {primes.MAX_SCALE_BITS} "
-                "in OpenFHE"
-            )
-        if not self.scale_bits <= self.first_mod_bits <= primes.MAX_PRIME_BITS:
-            raise ParamsError(
-                f"{who}: first_mod_bits {self.first_mod_bits} must be at least scale_bits ({self.scale_bits}) and at "
-                f"most {primes.MAX_PRIME_BITS}, the longest prime of OpenFHE"
-            )
+        primes.check_openfhe_bits(who, self.first_mod_bits, self.scale_bits)
         depth, dnum = self._openfhe_depth, self._openfhe_dnum
         rules.check_dnum(who, dnum, self._openfhe_num_q(depth))
         q, p = self._openfhe_chain(self.ring_dim, depth, dnum)
