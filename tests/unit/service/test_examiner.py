@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from faults.service_packages import parts, sealed, sections
+from penstock.service.http import examine
 from penstock.service.http.examine import describe
 from penstock.service.http.examiner import MOST_OF_TENANT, Examiner
 from penstock.service.http.verdict import WRONG, checked_verdict
@@ -72,6 +74,25 @@ def test_a_package_is_described_or_refused_by_a_process_that_then_ends(make: Mak
     refused = examiner.examine("a", package).result(30)["refused"]
     assert str(package) not in refused
     assert not running(examiner)
+
+
+def test_a_set_whose_sizes_no_library_has_is_refused_in_words(make: Make, package: Path) -> None:
+    """Its scale of 84 bits was an error of the engine once."""
+    body, tables = map(bytearray, parts(package.read_bytes()))
+    at, size, _ = sections(bytes(tables))["params"]
+    place = tables.index(b'"scale_bits": ', at, at + size) + len(b'"scale_bits": ')
+    tables[place : place + 2] = b"84"
+    package.write_bytes(sealed(bytes(body), bytes(tables)))
+    refused = make().examine("a", package).result(30)["refused"]
+    assert "scale_bits 84 must be 14 to 59 in OpenFHE" in refused
+
+
+def test_an_error_that_nobody_foresaw_is_named(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: object) -> None:
+        raise OverflowError("a word of the package")
+
+    monkeypatch.setattr(examine, "describe", breaks)
+    assert examine._verdict(package, 10**9, None) == {"broke": "OverflowError"}
 
 
 def test_each_tenant_has_one_at_work_and_two_waiting_and_others_do_not_wait_for_them(
@@ -220,6 +241,9 @@ def test_a_verdict_is_checked_before_it_becomes_a_description(package: Path) -> 
         }.items()
         for value in values
     ]
+    for lie in ({"broke": "an /path"}, {"broke": "Error", "found": found}):
+        lies.append(json.dumps(lie))
+    assert checked_verdict('{"broke": "OverflowError"}', 10**9) == {"broke": "OverflowError"}
     lies += ["[]", "3", '{"refused": 3}', '{"is_late": true}', "null"]
     assert [checked_verdict(lie, 10**9) for lie in lies] == [{"refused": WRONG}] * len(lies)
     assert checked_verdict("[" * 10**6, 10**9) == {}

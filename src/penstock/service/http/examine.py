@@ -181,13 +181,15 @@ def confine(bounds: ExamineBounds, path: Path) -> dict[str, str]:
 
 
 def _verdict(path: Path, key_bytes: int, machine: Machine | None) -> Row:
-    """The description of a package, or why it is refused."""
+    """The description of a package, or why it is refused, or the name of an error that nobody foresaw."""
     try:
         return {"found": describe(path, key_bytes, machine)}
     except PenstockError as error:
         return {"refused": str(error).replace(f"{path}: ", "").replace(str(path), "the package")}
     except MemoryError:
         return {"refused": "it takes more memory than this server gives to examine a package"}
+    except Exception as error:
+        return {"broke": type(error).__name__}
 
 
 if __name__ == "__main__":

@@ -87,6 +87,12 @@ class Programs:
                 422, str(said["refused"]), remedy="make the package again with 'penstock package' or 'penstock record'",
                 kind="package-refused",
             )  # fmt: skip
+        if "broke" in said:
+            raise Problem(
+                422, f"the package could not be examined: {said['broke']}",
+                remedy="make it again with 'penstock package' or 'penstock record'; if it is refused again, the server "
+                "has a fault: tell its operator", kind="package-broke",
+            )  # fmt: skip
         if "found" not in said:
             raise Problem(
                 422,

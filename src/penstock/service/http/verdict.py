@@ -70,11 +70,15 @@ class _RefusedSaid(_Strict):
     refused: Text
 
 
-_VERDICT: TypeAdapter[_FoundSaid | _RefusedSaid] = TypeAdapter(_FoundSaid | _RefusedSaid)
+class _BrokeSaid(_Strict):
+    broke: Annotated[str, Field(pattern="^[A-Za-z_]{1,60}$")]
+
+
+_VERDICT: TypeAdapter[_FoundSaid | _RefusedSaid | _BrokeSaid] = TypeAdapter(_FoundSaid | _RefusedSaid | _BrokeSaid)
 
 
 def checked_verdict(content: str, key_bytes: int) -> Row:
-    """`found` or `refused`, of one that was killed nothing, and of one that lies a refusal.
+    """`found`, `refused` or `broke`, of one that was killed nothing, and of one that lies a refusal.
 
     Args:   key_bytes: as of `penstock.service.http.examine.describe`.
     """
