@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -154,6 +155,74 @@ def test_settling_syncs_the_log_once_for_all_that_wait(tmp_path, monkeypatch):
     state.close()
     assert 1 <= len(synced) <= 3
     assert all(path.endswith("-wal") for path in synced)
+
+
+def test_no_writer_waits_for_the_disk_of_another(tmp_path, monkeypatch):
+    state = ServiceState(f"sqlite:///{tmp_path / 'state.sqlite'}")
+    asked, goes_on = threading.Event(), threading.Event()
+    real = os.fdatasync
+
+    def held(descriptor: int) -> None:
+        asked.set()
+        goes_on.wait(30)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", held)
+    first = threading.Thread(target=state.note, args=("a", "b"))
+    first.start()
+    assert asked.wait(30)
+    second = threading.Thread(target=state.note, args=("c", "d"), kwargs={"soon": True})
+    second.start()
+    second.join(20)
+    assert not second.is_alive()
+    assert first.is_alive(), "it returns when its words are on the disk"
+    goes_on.set()
+    first.join(30)
+    assert not first.is_alive()
+    assert (state.noted("a"), state.noted("c")) == ("b", "d")
+    state.close()
+
+
+def test_a_disk_that_fails_at_the_sync_is_said(tmp_path, monkeypatch):
+    state = ServiceState(f"sqlite:///{tmp_path / 'state.sqlite'}")
+
+    def fails(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fdatasync", fails)
+        with pytest.raises(Problem) as refused:
+            state.note("a", "b")
+        assert refused.value.status == 503
+    state.note("a", "c")
+    assert state.noted("a") == "c"
+    state.close()
+
+
+def test_a_refusal_for_the_quota_takes_no_turn_of_a_writer(tmp_path):
+    state = ServiceState(f"sqlite:///{tmp_path / 'state.sqlite'}")
+    refused: list[str] = []
+
+    def fits(used: int) -> None:
+        raise Problem(507, f"{used} bytes are used", remedy="none")
+
+    def add() -> None:
+        for action in (
+            lambda: state.add_job(job_row("1"), most=9, fits=fits),
+            lambda: state.add_upload(upload_row("1"), most=9, fits=fits),
+        ):
+            with pytest.raises(Problem):
+                action()
+            refused.append("refused")
+
+    state.add_tenant("a")
+    with state._turn:
+        adding = threading.Thread(target=add)
+        adding.start()
+        adding.join(20)
+        assert refused == ["refused"] * 2
+    adding.join(20)
+    state.close()
 
 
 def test_jobs_that_were_done_since_a_time(state):

@@ -35,9 +35,12 @@ class FakeComputing:
 
     def start(self) -> None: ...
 
-    def submit(self, job: JobSpec, *, is_accepted: bool = False) -> None:
+    def check(self, job: JobSpec) -> None:
         if len(self.held) >= self.most:
             raise AdmissionRefused(7, "the queue is full")
+
+    def submit(self, job: JobSpec, *, is_accepted: bool = False) -> None:
+        self.check(job)
         with self._lock:
             self.seen.append(job)
             self.held[job.job] = job

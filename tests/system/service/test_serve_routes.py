@@ -169,6 +169,19 @@ def test_nothing_of_another_tenant_is_seen_used_or_changed(site, alice):
     assert alice("GET", "/v1/jobs/a/outputs/y/1").body == secret
 
 
+@pytest.mark.parametrize("size", [1, 4 << 20, (4 << 20) + 1, 6 << 20])
+def test_a_result_is_the_same_bytes_whether_it_is_sent_at_once_or_in_pieces(site, size):
+    content, dave = random_bytes(size, 3), site.tenant(f"dave-{size}")
+    assert dave.deploy(site.folder).status == 201
+    blob = dave.upload(content).json["blob"]
+    assert dave("POST", "/v1/jobs", {"job": "j", "program": "small", "inputs": {"x": blob}}).status == 202
+    assert dave.ended("j")["state"] == "done"
+    answer = dave("GET", "/v1/jobs/j/outputs/y/1")
+    assert (answer.status, answer.body) == (200, content)
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    assert (headers["content-type"], headers["content-length"]) == ("application/octet-stream", str(size))
+
+
 def test_an_upload_in_pieces_goes_on_where_it_stopped(alice):
     content = random_bytes(900_000, 1)
     upload = alice.begin(content).json["upload"]

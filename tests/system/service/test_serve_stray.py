@@ -21,7 +21,7 @@ from penstock.service.http.logs import Log
 from penstock.service.http.service import ServiceFront
 from penstock.service.state.problems import Problem
 from penstock.service.state.tokens import Caller
-from penstock.service.work.messages import EXPIRED
+from penstock.service.work.messages import EXPIRED, AdmissionRefused
 from support.fake_computing import FakeComputing
 from support.serve_site import PARAMS, eventually
 
@@ -94,13 +94,24 @@ def test_a_job_that_the_database_took_and_did_not_confirm_runs_without_another_w
 
 
 def test_a_refused_job_that_cannot_be_removed_is_accepted_after_all(service, monkeypatch):
-    service.jobs.pool.most = 0
+    pool = service.jobs.pool
+    monkeypatch.setattr(pool, "submit", breaking(pool.submit, AdmissionRefused(7, "it filled meanwhile"), before=True))
     monkeypatch.setattr(service.state, "remove_job", breaking(service.state.remove_job, GONE, before=True))
     with pytest.raises(Problem) as refused:
         service.jobs.submit(WHO, {"job": "kept", **FORM})
     assert refused.value.status == 503
-    service.jobs.pool.most = 1000
     ends(service, "kept")
+
+
+def test_a_job_that_the_queue_refuses_after_all_is_not_kept(service, monkeypatch):
+    pool = service.jobs.pool
+    monkeypatch.setattr(pool, "submit", breaking(pool.submit, AdmissionRefused(7, "it filled meanwhile"), before=True))
+    with pytest.raises(Problem) as refused:
+        service.jobs.submit(WHO, {"job": "full", **FORM})
+    assert (refused.value.status, refused.value.retry_after_s) == (429, 7)
+    assert service.state.job_of("a", "full") is None
+    assert service.jobs.submit(WHO, {"job": "full", **FORM})[0]
+    ends(service, "full")
 
 
 def test_a_job_without_room_for_its_folder_is_refused_and_not_kept(service, monkeypatch):

@@ -23,7 +23,7 @@ from penstock.service.http.feed import MOST_KEPT, Feed
 from penstock.service.http.limits import Body, Buckets, Gate
 from penstock.service.http.logs import SAMPLED, WINDOW_S, Log
 from penstock.service.http.metrics import MOST_PROGRAMS_OF_ONE, Metrics, by_tenant, work_gauges
-from penstock.service.http.threads import AHEAD_SHARE, HALF_S, HERE_S, SHARE, ThreadShares, in_thread
+from penstock.service.http.threads import AHEAD_SHARE, SHARE, ThreadShares, in_thread
 from penstock.service.state.state import ServiceState
 from penstock.service.state.tokens import Caller, is_right, new_token, parse_token
 
@@ -210,7 +210,7 @@ def test_a_tenants_turn_ends_with_the_last_byte_of_the_answer_and_not_with_the_r
         async def send(message):
             statuses.extend([message["status"]] if "status" in message else [])
 
-        state = SimpleNamespace(caller=lambda _: caller, is_known=lambda _: True)
+        state = SimpleNamespace(caller=lambda _: caller, is_known=lambda _: True, is_kept=lambda _: True)
         gate = Gate(app, state, bounds, Metrics(), Log(io.StringIO()))
         first = asyncio.create_task(gate(dict(scope), receive, send))
         await half.wait()
@@ -492,21 +492,21 @@ def test_a_tenant_that_has_had_much_of_the_processor_has_few_threads_while_anoth
     shares = ThreadShares(lambda: now_s)
     mallory, alice, stranger = shares.enter("mallory"), shares.enter("alice"), shares.enter("", counts=False)
     assert shares.most_of(mallory) == shares.most_of(alice) == SHARE
-    mallory.used(1.0)
-    alice.used(0.2)
-    stranger.used(0.0)
+    mallory.count(1.0)
+    alice.count(0.2)
+    stranger.count(0.0)
     assert (shares.most_of(mallory), shares.most_of(alice)) == (AHEAD_SHARE, SHARE)
-    alice.used(0.3)  # no more than twice that
+    alice.count(0.3)  # no more than twice that
     assert shares.most_of(mallory) == SHARE
-    mallory.used(1.0)
-    now_s = HERE_S  # the others have left, and a stranger holds nobody up
-    mallory.used(0.0)
-    stranger.used(0.0)
+    mallory.count(1.0)
+    now_s = 1.0  # the others have left, and a stranger holds nobody up
+    mallory.count(0.0)
+    stranger.count(0.0)
     assert shares.most_of(mallory) == SHARE
-    alice.used(0.0)
+    alice.count(0.0)
     assert shares.most_of(mallory) == AHEAD_SHARE
-    now_s += 10 * HALF_S  # what was had long ago is forgotten
-    alice.used(0.0)
+    now_s += 20.0  # what was had long ago is forgotten
+    alice.count(0.0)
     assert shares.most_of(mallory) == SHARE
 
 

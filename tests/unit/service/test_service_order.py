@@ -6,8 +6,11 @@ import importlib
 import json
 import socket
 import sys
+import time
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType, ModuleType
 
@@ -20,7 +23,7 @@ from penstock.errors import UsageError
 from penstock.service.work.admission import Limits
 from penstock.service.work.messages import AdmissionRefused, Channel, JobFigures, JobSpec, Message, WorkerSettings
 from penstock.service.work.order import Order, OrderRule, Shares, Standing, WaitingJob, choose, coming
-from penstock.service.work.pool import WorkerPool
+from penstock.service.work.pool import _CALLS_S, WorkerPool
 from penstock.service.work.simulated import JobArrival, ProgramCost, play
 from penstock.service.work.waiting import Entry, Queue
 from support.examples import at_most
@@ -379,6 +382,43 @@ def test_a_flood_has_its_equal_share_and_no_more_while_others_wait(many_s: float
         had[entry.spec.tenant] += entry.spec.compute_s
         queue.remove(entry.spec.job, now)
     assert max(had.values()) - min(had.values()) <= max(many_s, 0.5) + 0.01
+
+
+def test_a_job_yields_whose_tenant_had_much_more_of_the_machine_of_late() -> None:
+    queue = Queue(Order.WEIGHED, RULE)
+
+    def has(tenant: str, number: int, begun_s: float, ended_s: float) -> bool:
+        queue.add(spec(number, tenant), begun_s)
+        entry = queue.next({}, lambda each: True, begun_s)
+        assert entry is not None
+        yields = queue.yields(entry, begun_s)
+        queue.started(entry, begun_s)
+        queue.remove(str(number), ended_s)
+        return yields
+
+    assert not has("a", 0, 0.0, 5.0)
+    assert not has("a", 1, 5.0, 10.0), "nobody else is here"
+    assert not has("b", 2, 10.0, 11.0)
+    assert has("a", 3, 11.0, 11.5)
+    assert not has("b", 4, 12.0, 12.5)
+    assert not has("a", 5, 100.0, 101.0), "it was long ago"
+
+
+def test_callbacks_keep_the_workers_waiting_for_no_longer_than_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    with closing(WorkerPool(SETTINGS)) as pool:
+        monkeypatch.setattr(pool, "_expire", lambda: steps.append("turn"))
+
+        def called(name: str) -> None:
+            time.sleep(_CALLS_S)
+            steps.append(name)
+
+        pool._expiries.extend(partial(called, "late") for _ in range(3))
+        pool._calls.extend(partial(called, "done") for _ in range(3))
+        for _ in range(7):
+            pool._turn()
+    assert [step for step in steps if step != "turn"] == ["done"] * 3 + ["late"] * 3
+    assert not any(one != "turn" != other for one, other in pairwise(steps))
 
 
 def test_a_job_counts_from_its_start_however_it_ends() -> None:

@@ -127,6 +127,23 @@ def test_results_count_from_the_submission_of_their_job(front: Front) -> None:
     assert service.state.used_bytes("a") == used + 2 * len(CONTENT)
 
 
+def test_a_job_that_the_queue_refuses_leaves_the_database_alone(front: Front) -> None:
+    service = front()
+    deploy(service)
+    send(service, CONTENT)
+    service.jobs.pool.most = 0
+    found: list[tuple[int, str]] = []
+    submits = threading.Thread(target=lambda: found.append(refusal(lambda: submit(service, "one"))))
+    with service.state._turn:  # nobody writes
+        submits.start()
+        submits.join(20)
+        assert found == [(429, "admission")]
+    assert service.state.job_of("a", "one") is None
+    assert not list(service.files.results("a", "x").parent.glob("*"))
+    service.jobs.pool.most = 1
+    assert submit(service, "one")["state"] == "queued"
+
+
 def test_a_program_that_was_deployed_before_reserves_fresh_ciphertexts(front: Front) -> None:
     service = front()
     deploy(service, output_bytes=None)

@@ -103,7 +103,7 @@ def test_the_servers_folder_and_name_are_hidden_wherever_they_stand(service, tmp
 class Failing(FakeComputing):
     """Computing whose jobs fail with a reason that tells of the server."""
 
-    def submit(self, job: JobSpec) -> None:
+    def submit(self, job: JobSpec, *, is_accepted: bool = False) -> None:
         reason = f"cannot read {next(iter(job.inputs.values()))}: process {os.getpid()} on {socket.gethostname()}"
         self.jobs.do_later(lambda: self.jobs.on_failed(job.job, reason, False))
 

@@ -45,6 +45,12 @@ Sha256 = Annotated[str, StringConstraints(pattern=SHA256)]
 Word = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARS)]
 
 
+class _Pieces(FileResponse):
+    """A file in pieces."""
+
+    chunk_size = 4 << 20
+
+
 class RequestForm(BaseModel):
     """A body."""
 
@@ -379,6 +385,10 @@ def _of_jobs(app: FastAPI, service: ServiceFront) -> None:
         return cancelled
 
     @app.get("/v1/jobs/{job}/outputs/{name:path}", responses={200: {"content": {"application/octet-stream": {}}}})
-    def output(job: PathName, name: Annotated[str, Path(max_length=NAME_CHARS)], caller: Reads) -> FileResponse:
+    def output(job: PathName, name: Annotated[str, Path(max_length=NAME_CHARS)], caller: Reads) -> Response:
         """A result: one ciphertext in OpenFHE's serialized bytes."""
-        return FileResponse(jobs.output(caller.tenant, job, name), media_type="application/octet-stream")
+        path = jobs.output(caller.tenant, job, name)
+        found = path.stat()
+        if found.st_size <= _Pieces.chunk_size:  # in this thread: each way to another one waits for its turn
+            return Response(path.read_bytes(), media_type="application/octet-stream")
+        return _Pieces(path, stat_result=found, media_type="application/octet-stream")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from penstock.base.types import Row
+from penstock.errors import UsageError
 from penstock.service.http.keys import Keys
 from penstock.service.http.programs import Programs
 from penstock.service.state.problems import Problem
 from penstock.service.state.state import ServiceState
+from penstock.service.work.messages import AdmissionRefused
 
 
 class JobChecks:
@@ -42,3 +44,14 @@ class JobChecks:
                 remedy='make them and send them with "kind": "key", then submit the job again', more=needs,
             )  # fmt: skip
         return program, needs["pair"]
+
+
+def not_taken(error: AdmissionRefused | UsageError) -> Problem:
+    """The answer where the pool does not take a job."""
+    if isinstance(error, AdmissionRefused):
+        return Problem(
+            429, error.why, remedy="come again when the answer says", kind="admission",
+            retry_after_s=error.retry_after_s,
+        )  # fmt: skip
+    remedy = "submit a smaller program, or ask the operator to raise work.memory"
+    return Problem(422, str(error), remedy=remedy, kind="job-size")

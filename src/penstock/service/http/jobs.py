@@ -24,7 +24,7 @@ from sqlalchemy.exc import IntegrityError
 from penstock.base.types import Row, Rows, RowView
 from penstock.errors import PenstockError, UsageError
 from penstock.scheme.params.ckks import CkksParameters
-from penstock.service.http.checks import JobChecks
+from penstock.service.http.checks import JobChecks, not_taken
 from penstock.service.http.config import Config
 from penstock.service.http.feed import Feed, Waiting
 from penstock.service.http.keys import Keys, Quota
@@ -236,7 +236,7 @@ class Jobs:
         try:
             self._results.drop(row)
             with self._files.using(row["tenant"]):
-                self.pool.submit(self._spec(row), is_accepted=True)
+                self._give(self._spec(row), is_accepted=True)
             if self._state.state_of(job) in (None, "cancelled"):  # meanwhile, when the workers did not have it yet
                 self.pool.cancel(job)
                 self._results.drop(row)
@@ -296,6 +296,11 @@ class Jobs:
             "submitted_s": self._state.clock(),
             "output_bytes": predicted_output_bytes(program["description"]) + _long_bytes(request),
         }
+        spec = self._spec(row, pair)
+        try:
+            self.pool.check(spec)  # most refusals so leave the database alone
+        except (AdmissionRefused, UsageError) as error:
+            raise not_taken(error) from error
         with self._lock:
             self._handed.add(row["job"])
         try:
@@ -318,24 +323,27 @@ class Jobs:
         except BaseException:
             self._let_go(row["job"])  # if the database has it all the same, it is a stray one
             raise
-        self._hand_over(caller, row, pair)
+        self._hand_over(caller, row, spec)
         return True, self.show(caller.tenant, client_job)
 
-    def _hand_over(self, caller: Caller, row: Row, pair: str | None) -> None:
+    def _hand_over(self, caller: Caller, row: Row, spec: JobSpec) -> None:
         """Let the workers have a new job; it is on the disk when this returns. Raises: Problem: they do not take it."""
         try:
-            spec = self._spec(row, pair)
-            self.pool.submit(spec)
+            self._give(spec)
         except (PenstockError, OSError) as error:
             self._take_back(row)
             if isinstance(error, AdmissionRefused | UsageError):
-                raise _refusal(error) from error
+                raise not_taken(error) from error
             raise
         # It computes already; the answer waits for the disk.
         self._state.record(caller, "submit", f"{row['client_job']} {row['program']}", soon=True)
         inputs = self._disk.submit(self._files.settle, list(spec.inputs.values()))
         self._state.settle()
         inputs.result()
+
+    def _give(self, spec: JobSpec, *, is_accepted: bool = False) -> None:
+        self._files.results(spec.tenant, spec.job).mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.pool.submit(spec, is_accepted=is_accepted)
 
     def _take_back(self, row: Row) -> None:
         """Remove a job that the pool did not take. Where the database refuses that, it is accepted after all."""
@@ -366,7 +374,6 @@ class Jobs:
         description = self._programs.row(tenant, row["program"])["description"]
         predicted, params = description["predicted"], CkksParameters.from_dict(description["params"])
         folder = self._files.results(tenant, row["job"])
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         deadline_s = request.get("deadline_s")
         if deadline_s is not None:
             deadline_s = max(0.001, row["submitted_s"] + deadline_s - self._state.clock())
@@ -475,17 +482,6 @@ class Jobs:
 def _long_bytes(request: Row) -> int:
     """Of a job's row, that count towards the quota: its inputs may be thousands."""
     return max(0, len(json.dumps(request)) - _SHORT_REQUEST)
-
-
-def _refusal(error: AdmissionRefused | UsageError) -> Problem:
-    """The answer where the pool does not take a job."""
-    if isinstance(error, AdmissionRefused):
-        return Problem(
-            429, error.why, remedy="come again when the answer says", kind="admission",
-            retry_after_s=error.retry_after_s,
-        )  # fmt: skip
-    remedy = "submit a smaller program, or ask the operator to raise work.memory"
-    return Problem(422, str(error), remedy=remedy, kind="job-size")
 
 
 def _shown(row: Row) -> Row:

@@ -198,7 +198,10 @@ class Gate:
         self._shares.enter(text.split("_")[1] if is_known else "", counts=False)
         caller: Caller | None = None
         with suppress(*([PenstockError] if is_open else [])):  # a process answers without its database
-            caller = await in_thread(self._state.caller, text) if is_known else None
+            if is_known:
+                caller = (
+                    self._state.caller(text) if self._state.is_kept(text) else await in_thread(self._state.caller, text)
+                )
         is_stranger = caller is None or (is_open and self._admin != _is_operator(caller))
         if is_stranger:
             if place is not None and not await place.my_turn():

@@ -53,7 +53,9 @@ class Results:
                     for file in folder.iterdir():
                         sync(file)
                     sync_folder(folder)
-                    sync_folder(folder.parent)
+            for tenant in {folder.parent for folder in folders}:
+                with suppress(FileNotFoundError):
+                    sync_folder(tenant)
             self._state.note(_SYNCED, repr(upto), soon=True)
         except BaseException:
             with self._lock:

@@ -18,13 +18,11 @@ from typing import ParamSpec, TypeVar
 from anyio.to_thread import run_sync
 from fastapi.routing import APIRoute
 
+from penstock.service.work.lately import Lately
+
 SHARE, AHEAD_SHARE = 8, 2
 """Threads of one tenant at the same time, and of all strangers together; of one that has had more of the processor than
 another that is here."""
-HALF_S, HERE_S = 2.0, 0.5
-"""Seconds of the processor count half after so long; a tenant is here so long after its last call."""
-LEAD_S = 0.05
-"""More than twice another's seconds and this is ahead."""
 _MOST_SHARES = 1000
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -34,27 +32,17 @@ _share: ContextVar[Share | None] = ContextVar("share", default=None)
 class Share:
     """Of one tenant. It belongs to the event loop's thread."""
 
-    def __init__(self, shares: ThreadShares, *, counts: bool) -> None:
-        self._shares, self._running, self._used_s, self.counts = shares, 0, 0.0, counts
+    def __init__(self, shares: ThreadShares, name: str, *, counts: bool) -> None:
+        self._shares, self.name, self.counts, self.running = shares, name, counts, 0
         self._waiting: deque[Future[None]] = deque()
-        self.at_s = shares.clock()
-        """When it was here last."""
 
-    def used_s(self, now: float) -> float:
-        """Seconds of the processor, of late."""
-        return float(self._used_s * 0.5 ** ((now - self.at_s) / HALF_S))
-
-    def is_here(self, now: float) -> bool:
-        return self._running > 0 or now - self.at_s < HERE_S
-
-    def used(self, seconds: float) -> None:
-        """It has used the processor, or is here."""
-        now = self._shares.clock()
-        self._used_s, self.at_s = self.used_s(now) + seconds, now
+    def count(self, seconds: float) -> None:
+        """It has used so much of the processor, or is here."""
+        self._shares.used(self, seconds)
 
     async def __aenter__(self) -> None:
-        self.used(0.0)
-        if self._waiting or self._running >= self._shares.most_of(self):
+        self.count(0.0)
+        if self._waiting or self.running >= self._shares.most_of(self):
             turn: Future[None] = get_running_loop().create_future()
             self._waiting.append(turn)
             try:
@@ -66,17 +54,17 @@ class Share:
                     self._waiting.remove(turn)
                 raise
         else:
-            self._running += 1
+            self.running += 1
 
     async def __aexit__(self, *_: object) -> None:
         self._leave()
 
     def _leave(self) -> None:
-        self._running -= 1
-        while self._waiting and self._running < self._shares.most_of(self):
+        self.running -= 1
+        while self._waiting and self.running < self._shares.most_of(self):
             turn = self._waiting.popleft()
             if not turn.done():
-                self._running += 1
+                self.running += 1
                 turn.set_result(None)
 
 
@@ -84,28 +72,26 @@ class ThreadShares:
     """The share of each tenant."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
+        self._clock, self._lately = clock, Lately(half_s=2.0, here_s=0.5, lead_s=0.05)
         self._shares: OrderedDict[str, Share] = OrderedDict()
 
     def enter(self, name: str, *, counts: bool = True) -> Share:
         """The present request is of this tenant. `counts`: others give way to it."""
-        share = self._shares.pop(name, None) or Share(self, counts=counts)
+        share = self._shares.pop(name, None) or Share(self, name, counts=counts)
         self._shares[name] = share
-        now = self.clock()
-        while len(self._shares) > _MOST_SHARES and not next(iter(self._shares.values())).is_here(now):
+        while len(self._shares) > _MOST_SHARES and not next(iter(self._shares.values())).running:
             self._shares.popitem(last=False)
         _share.set(share)
         return share
 
+    def used(self, share: Share, seconds: float) -> None:
+        """It has used so much of the processor, or is here."""
+        if share.counts:
+            self._lately.used(share.name, seconds, self._clock())
+
     def most_of(self, share: Share) -> int:
         """How many threads it may hold now: few where it has had much more than another one that is here."""
-        now = self.clock()
-        others = [
-            other.used_s(now)
-            for other in reversed(self._shares.values())
-            if other.counts and other is not share and other.is_here(now)
-        ]
-        return AHEAD_SHARE if others and share.used_s(now) > 2 * min(others) + LEAD_S else SHARE
+        return AHEAD_SHARE if self._lately.is_ahead(share.name, self._clock()) else SHARE
 
 
 async def in_thread(function: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Found:
@@ -126,7 +112,7 @@ async def in_thread(function: Callable[Given, Found], *args: Given.args, **kwarg
         try:
             return await run_sync(run)
         finally:
-            share.used(took_s)
+            share.count(took_s)
 
 
 class ThreadedRoute(APIRoute):

@@ -76,15 +76,17 @@ class StateDatabase:
 
     @contextmanager
     def _writing(self, *, soon: bool = False) -> Iterator[sa.Connection]:
-        options = {"writes": "soon" if soon else "now"}
         turn = self._turn if self._is_sqlite else nullcontext()
-        with turn, _outages(), self._engine.connect().execution_options(**options) as connection, connection.begin():
+        with turn, _outages(), self._engine.connect().execution_options(writes=True) as connection, connection.begin():
             yield connection
+        if not soon:  # after the turn: the disk keeps no other writer waiting
+            with _outages():
+                self.settle()
 
     def settle(self) -> None:
         """Return when all that was written before is on the disk. Calls that wait together sync once.
 
-        SQLite's log is synced from here, since a transaction that does it keeps all other ones waiting.
+        SQLite's log is synced from here: a transaction that did it would keep all other ones waiting.
         Raises: OSError.
         """
         if not self._is_sqlite:
@@ -183,7 +185,7 @@ def _outages() -> Iterator[None]:
         yield
     except IntegrityError:
         raise
-    except (SQLAlchemyError, sqlite3.Error, ConnectionError) as error:
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         full = "disk is full" in str(error)
         raise Problem(
             507 if full else 503,

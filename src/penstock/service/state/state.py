@@ -151,6 +151,11 @@ class ServiceState(StateDatabase):
             return None if identity and not self._is_sqlite else False
         return is_right(secret, digest)
 
+    def is_kept(self, text: str) -> bool:
+        """Whether `caller` answers from memory, without waiting."""
+        parsed = parse_token(text)
+        return parsed is not None and (parsed[0],) in self._kept
+
     def caller(self, text: str) -> Caller | None:
         """The owner of this token; `None`: nobody, or it ended. Raises: Problem: its tenant is being removed."""
         parsed = parse_token(text)
@@ -209,14 +214,14 @@ class ServiceState(StateDatabase):
 
     def check_fit(self, tenant: str, fits: Fits) -> None:
         """Raises: as `fits`."""
-        with self._writing_of(tenant) as connection:
-            fits(tables.used_bytes(connection, tenant))
+        fits(self.used_bytes(tenant))
 
     def add_upload(self, row: RowView, *, most: int, most_blobs: int | None = None, fits: Fits = _fits) -> bool:
         """Whether the tenant has fewer than `most` unfinished uploads, and has this one now.
 
         Raises: Problem: as `fits`; the tenant has or will have `most_blobs` contents.
         """
+        self.check_fit(row["tenant"], fits)  # most refusals keep no writer waiting
         with self._writing_of(row["tenant"]) as connection:
             mine = uploads.c.tenant == row["tenant"]
             if _count(connection, uploads, mine) >= most:
@@ -328,6 +333,7 @@ class ServiceState(StateDatabase):
                 none can be forgotten; its program or an input, where they are given, was removed a moment ago.
         """
         tenant = row["tenant"]
+        self.check_fit(tenant, fits)  # most refusals keep no writer waiting
         with self._writing_of(tenant, soon=True) as connection:
             if _count(connection, jobs, (jobs.c.tenant == tenant) & _are_open) >= most:
                 return False

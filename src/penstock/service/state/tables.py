@@ -230,7 +230,7 @@ def forget(connection: sa.Connection, tenant: str, *, keep_tokens: bool) -> None
 def as_we_use_sqlite(connection: sqlite3.Connection, _: object) -> None:
     """What each connection is told first."""
     connection.isolation_level = None  # transactions begin where `begin_sqlite` says
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON"):
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "secure_delete=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
@@ -238,8 +238,6 @@ def begin_sqlite(connection: sa.Connection) -> None:
     """Begin a transaction, which may write or not."""
     # A writer takes its lock at once: a transaction that reads first could not wait for it later.
     writes = connection.get_execution_options().get("writes")
-    if writes:
-        connection.exec_driver_sql(f"PRAGMA synchronous={'NORMAL' if writes == 'soon' else 'FULL'}")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 

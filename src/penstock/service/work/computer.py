@@ -217,7 +217,7 @@ class Computer:
         _same_names("inputs", program.name, spec.inputs, program.inputs)
         _same_names("outputs", program.name, spec.outputs, program.outputs)
         self._channel.tell("computing", job=spec.job)
-        evaluator = self._kept.take(program.params, _yielding(spec.compute_s))
+        evaluator = self._kept.take(program.params, _yielding(spec.compute_s, spec.yields))
         try:
             return self._computed(spec, cancelled, program, evaluator, slot, begun_s)
         finally:
@@ -390,13 +390,13 @@ def _state(path: Path) -> FileState:
     return name, status.st_mtime_ns if name == str(path) else 0, status.st_size
 
 
-def _yielding(predicted_s: float) -> int:
-    """Niceness of a job.
+def _yielding(predicted_s: float, yields: bool = False) -> int:
+    """Niceness of a job. `yields`: to those of other tenants.
 
-    >>> [_yielding(seconds) for seconds in (0.0, 1.0, 9.0, 90.0, 1e9)]
-    [0, 0, 5, 9, 9]
+    >>> [_yielding(seconds) for seconds in (0.0, 1.0, 9.0, 90.0, 1e9)], _yielding(0.0, True)
+    ([0, 0, 5, 9, 9], 5)
     """
-    return next((more for seconds, more in _YIELDS if predicted_s > seconds), 0)
+    return next((more for seconds, more in _YIELDS if predicted_s > seconds), 0) + (_YIELDS[-1][1] if yields else 0)
 
 
 def _go_on(cancelled: threading.Event) -> None:

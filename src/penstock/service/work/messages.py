@@ -117,6 +117,8 @@ class JobSpec(Message):
     """Predicted."""
     memory_bytes: int = 0
     """Predicted, keys aside; 0: unknown."""
+    yields: bool = False
+    """To jobs of tenants that have had less of the machine."""
     planned_key_bytes: int = 0
     """The budget of keys for which the program was planned at its deployment; 0: the worker's own. Another plan could
     need other keys."""

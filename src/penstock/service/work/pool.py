@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
@@ -42,6 +43,8 @@ COMING = 4
 MOST_REASON = 10_000
 """Characters of a worker's reason that are kept."""
 _TICK_S = 0.25
+_CALLS_S = 0.02
+"""Of callbacks, before it is the workers' turn again."""
 
 
 class WorkerPool:
@@ -87,8 +90,8 @@ class WorkerPool:
         self._past = dict.fromkeys(COUNTERS, 0)
         """Counters of workers that have ended."""
         self._record = Record(most_jobs=remembered)
-        self._calls: list[Callable[[], object]] = []
-        """Callbacks that are due."""
+        self._calls, self._expiries = deque[Callable[[], object]](), deque[Callable[[], object]]()
+        """Callbacks that are due, and those of jobs that are over their time, which come after all others."""
         self._deaths, self._killed = 0, 0
         self._pauses = Pauses()
         self.on_trouble: Callable[..., object] = lambda **_: None
@@ -121,6 +124,13 @@ class WorkerPool:
         with self._lock:
             if job.job in self._queue:
                 raise UsageError(f"job {job.job} is here already: each has its own identity")
+            self.check(job, is_accepted=is_accepted)
+            self._queue.add(job, time.monotonic())
+        self._wake()
+
+    def check(self, job: JobSpec, *, is_accepted: bool = False) -> None:
+        """Whether it would be taken now. Raises: as `submit`."""
+        with self._lock:
             jobs, backlog_s = self._queue.backlog_of(job.tenant)
             limits = Limits(jobs=jobs + 1, backlog_s=math.inf) if is_accepted else self.limits
             limits.admit(
@@ -131,8 +141,6 @@ class WorkerPool:
                 tenants=1 if is_accepted else self._queue.tenants_with(job.tenant),
                 is_draining=self._draining or self._closed,
             )
-            self._queue.add(job, time.monotonic())
-        self._wake()
 
     def cancel(self, job: str) -> bool:
         """Whether the job was there; no callback follows. A job that computes ends without results."""
@@ -239,6 +247,9 @@ class WorkerPool:
         while not self._closed:
             with self._guarded(_TICK_S):
                 self._turn()
+        while self._calls:
+            with self._guarded():
+                self._calls.popleft()()
 
     @contextmanager
     def _guarded(self, pause_s: float = 0.0) -> Iterator[None]:
@@ -255,7 +266,7 @@ class WorkerPool:
             if self._closed:
                 return
             lines, wake = {name: worker.channel for name, worker in self._workers.items()}, self._wake_ends[0]
-        due = due_lines(wake, lines, _TICK_S)
+        due = due_lines(wake, lines, 0.0 if self._calling else _TICK_S)
         with self._lock:
             for name in due:
                 with self._guarded():
@@ -263,13 +274,13 @@ class WorkerPool:
             for step in (self._expire, self._kill, self._start_shared, self._stop_idle, self._hand_out, self._sample):
                 with self._guarded():
                     step()
-            calls, self._calls = self._calls, []
-            self._calling = bool(calls)
-        for call in calls:
+            self._calling = bool(self._calls or self._expiries)
+        ends_s = time.monotonic() + _CALLS_S
+        while self._calling and time.monotonic() < ends_s:
             with self._guarded():
-                call()
+                (self._calls or self._expiries).popleft()()
+            self._calling = bool(self._calls or self._expiries)
         with self._lock:
-            self._calling = False
             self._lock.notify_all()
 
     def _start_shared(self) -> None:
@@ -408,7 +419,7 @@ class WorkerPool:
                 continue
             if reason := self.bounds.over(entry, self._queue.predicted_s(entry), now):
                 self._cancel(entry)
-                self._calls.append(partial(self._on_failed, entry.spec.job, reason, False))
+                self._expiries.append(partial(self._on_failed, entry.spec.job, reason, False))
 
     def _hand_out(self) -> None:
         """Give jobs to workers that have room."""
@@ -422,7 +433,8 @@ class WorkerPool:
             worker = self._worker_of(self._owner(entry.spec.tenant))
             self._queue.started(entry, time.monotonic())
             # With what its program took here, too: a long job yields to shorter ones.
-            worker.run(replace(entry.spec, compute_s=self._queue.predicted_s(entry)))
+            took_s, yields = self._queue.predicted_s(entry), self._queue.yields(entry, time.monotonic())
+            worker.run(replace(entry.spec, compute_s=took_s, yields=yields))
             self._calls.append(partial(self._on_started, entry.spec.job))
         self._tell_coming()
 

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.service.work.lately import Lately
 from penstock.service.work.messages import JobFigures, JobSpec, content_of
 from penstock.service.work.order import Order, OrderRule, Shares, Standing, WaitingJob, choose, coming
 
@@ -107,7 +108,7 @@ class Queue:
         self._entries: dict[str, Entry] = {}
         self._running: dict[str, Entry] = {}
         self._next_number = 0
-        self._shares = Shares(rule.turn_s)
+        self._shares, self._lately = Shares(rule.turn_s), Lately(half_s=10.0, here_s=10.0, lead_s=0.5)
         self._groups: dict[str, _Group] = {}
         self._of_tenant: dict[str, dict[str, Entry]] = {}
         self._costs: dict[str, Counter[tuple[str, float]]] = {}
@@ -211,6 +212,7 @@ class Queue:
         entry = self._running.pop(job, None)
         if entry is not None and entry.started_s is not None:
             self._shares.had(self._group(entry), now - entry.started_s)
+            self._lately.used(entry.spec.tenant, now - entry.started_s, now)
 
     def of_tenant(self, tenant: str) -> list[Entry]:
         return list(self._of_tenant.get(tenant, {}).values())
@@ -317,6 +319,10 @@ class Queue:
             return min(able, key=lambda entry: entry.number)
         candidates = [self.candidate(entry, residents, now) for entry in able]
         return able[choose(candidates, self._standings(now), self._rule, self._order)]
+
+    def yields(self, entry: Entry, now: float) -> bool:
+        """Whether its tenant has had much more of the machine of late than another one that was here."""
+        return self._lately.is_ahead(entry.spec.tenant, now)
 
     def _group(self, entry: Entry) -> str:
         return self._order.group(entry.spec.tenant)
