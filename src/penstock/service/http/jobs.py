@@ -377,6 +377,7 @@ class Jobs:
         deadline_s = request.get("deadline_s")
         if deadline_s is not None:
             deadline_s = max(0.001, row["submitted_s"] + deadline_s - self._state.clock())
+        files = {sha256: self._files.blob(tenant, sha256) for sha256 in set(request["inputs"].values())}
         return JobSpec(
             job=row["job"],
             tenant=tenant,
@@ -384,7 +385,7 @@ class Jobs:
             package=self._files.blob(tenant, row["package"]),
             store=self._files.store,
             secret_tag=pair or self._keys.needs(tenant, description)["pair"],
-            inputs={name: self._files.blob(tenant, sha256) for name, sha256 in request["inputs"].items()},
+            inputs={name: files[sha256] for name, sha256 in request["inputs"].items()},
             outputs={output["name"]: folder / file_of(at) for at, output in enumerate(description["outputs"])},
             most_output_bytes=params.ciphertext_bytes(params.num_q) + _MORE_OUTPUT,
             priority=request.get("priority", 0),
