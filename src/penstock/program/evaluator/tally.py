@@ -6,17 +6,19 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.base.arrays import Bools, Ints
 from penstock.scheme.operations import TRAITS, OpKind
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.scheme.params.rlwe import KeyForm
-from penstock.scheme.traces.schema import ORIGIN_MODELLED, Trace
+from penstock.scheme.traces.columns import OperationColumns, ints_of
+from penstock.scheme.traces.schema import ORIGIN_COMPOSITE, ORIGIN_MODELLED, Trace, place_in, text_codes
 from penstock.scheme.work.shapes import Objects, Shape, codes, ints, shapes_of
 
 
@@ -142,45 +144,56 @@ def _encodings(column: pa.ChunkedArray, rows: npt.NDArray[np.bool_], objects: Ob
 
 def _live_bytes(trace: Trace, objects: Objects) -> int:
     """Peak of live data; the ciphertexts and digits of a composite count in its own step only."""
-    table = trace.operations
-    scopes, kinds = table["scope"].to_pylist(), table["origin"].to_pylist()
-    columns = (table[name].to_pylist() for name in ("operands", "output", "plaintext"))
-    rows = list(zip(kinds, scopes, *columns, strict=True))
-    composites = {scope: i for i, (origin, scope, *_) in enumerate(rows) if origin == "composite"}
-    ids = ints(trace.objects["id"])
-    size = dict(zip(ids.tolist(), objects.bytes.tolist(), strict=True))
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    inner: dict[int, list[tuple[int, ...]]] = {}
-    for i, (origin, scope, operands, output, plaintext) in enumerate(rows):
-        held = [object_id for object_id in (*operands, output) if object_id is not None]
-        if origin == ORIGIN_MODELLED:
-            owner = _owner(scope, composites)
-            if owner is not None:
-                inner.setdefault(owner, []).append(tuple(held))
-                continue
-        for object_id in (*held, plaintext):
-            if object_id is not None:
-                first.setdefault(object_id, i)
-                last[object_id] = i
+    operations = OperationColumns(trace)
+    steps, owner = np.arange(len(operations)), _owners(operations)
+    pairs = ((operations.row_of, operations.operands), (steps, operations.output),
+             (steps, ints_of(operations.table, "plaintext")))  # fmt: skip
+    uses = [(rows[ids >= 0], objects.rows(ids[ids >= 0], "object")) for rows, ids in pairs]
+    held, first, last = _lives(_of(uses, owner < 0))
+    count = len(objects.bytes)
+    ends = [rows * count + used for rows, used in _of(uses[:2], owner < 0)]
+    inside = [(rows, owner[rows] * count + used) for rows, used in _of(uses[:2], owner >= 0)]
+    own, begin, end = _lives([(rows[other], used[other]) for rows, used in inside
+                              for other in [~np.isin(used, np.concatenate(ends))]])  # fmt: skip
     besides = {}
-    for owner, steps in inner.items():
-        ends = {*rows[owner][2], rows[owner][3]}
-        begin: dict[int, int] = {}
-        end: dict[int, int] = {}
-        for i, held_inside in enumerate(steps):
-            for object_id in held_inside:
-                if object_id not in ends:
-                    begin.setdefault(object_id, i)
-                    end[object_id] = i
-        besides[owner] = peak(list(begin.values()), list(end.values()), [size[object_id] for object_id in begin])
-    return peak(list(first.values()), list(last.values()), [size[object_id] for object_id in first], besides)
+    for composite in np.unique(own // max(1, count)).tolist():
+        at = slice(*np.searchsorted(own, [composite * count, (composite + 1) * count]).tolist())
+        since = begin[at].min()
+        besides[composite] = peak(begin[at] - since, end[at] - since, objects.bytes[own[at] % count])
+    return peak(first, last, objects.bytes[held], besides)
 
 
-def _owner(scope: str, composites: Mapping[str, int]) -> int | None:
-    """The row of the composite whose expansion an operation of this scope belongs to: the outermost one."""
+def _of(uses: Sequence[tuple[Ints, Ints]], chosen: Bools) -> list[tuple[Ints, Ints]]:
+    """The uses at these steps."""
+    return [(rows[chosen[rows]], objects[chosen[rows]]) for rows, objects in uses]
+
+
+def _lives(uses: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints, Ints]:
+    """Objects that are used, each once, and the first and the last step of each.
+
+    Args:   uses: steps, and the object that each uses.
+    """
+    steps, used = (np.concatenate(parts) for parts in zip(*uses, strict=True))
+    order = np.lexsort((steps, used))
+    steps, used = steps[order], used[order]
+    begins = np.flatnonzero(np.diff(used, prepend=-1))
+    ends = np.append(begins[1:], len(used)) - 1 if len(used) else begins
+    return used[begins], steps[begins], steps[ends]
+
+
+def _owners(operations: OperationColumns) -> Ints:
+    """The row of the composite whose expansion an operation belongs to, the outermost one; -1: none."""
+    scopes, names = text_codes(operations.table["scope"])
+    is_of = [operations.origins == place_in(origin, operations.origin_names)
+             for origin in (ORIGIN_COMPOSITE, ORIGIN_MODELLED)]  # fmt: skip
+    composites = {names[scopes[row]]: row for row in np.flatnonzero(is_of[0]).tolist()}
+    owners = np.asarray([_owner(name, composites) for name in names] if composites else [-1] * len(names), np.int64)
+    return np.where(is_of[1], owners[scopes], -1)
+
+
+def _owner(scope: str, composites: Mapping[str, int]) -> int:
     at = -1
     while (at := scope.find("/", at + 1)) >= 0:
         if scope[:at] in composites:
             return composites[scope[:at]]
-    return composites.get(scope)
+    return composites.get(scope, -1)

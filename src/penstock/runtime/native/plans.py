@@ -28,7 +28,8 @@ from penstock.scheme.params.ckks import BootstrapPlan, CkksParameters
 from penstock.scheme.play.accesses import Accesses
 from penstock.scheme.play.caches import Belady
 from penstock.scheme.play.hierarchy import replay
-from penstock.scheme.traces.schema import Trace
+from penstock.scheme.traces.columns import ints_of
+from penstock.scheme.traces.schema import Trace, text_codes
 from penstock.scheme.work.kernel_work import KernelWork
 from penstock.scheme.work.shapes import Objects, server_rows, shape_work, shapes_of
 
@@ -176,24 +177,28 @@ def _priced(params: CkksParameters, trace: Trace, budget_bytes: int | None, thre
     shapes = shapes_of(operations, Objects(trace, params))
     counted = zip(shapes.distinct, shapes.counts.tolist(), strict=True)
     work = sum((shape_work(shape, params).times(count) for shape, count in counted), KernelWork())
-    keys, limbs = operations["key"].to_pylist(), operations["limbs_in"].to_pylist()
-    uses = [(key, params.key_bytes(n, key=key)) for key, n in zip(keys, limbs, strict=True) if key is not None]
     highest = trace.view().key_limbs()
-    numbers = {key: number for number, key in enumerate(highest)}
     read = 0
     if budget_bytes is not None:
+        used, names = text_codes(operations["key"])
+        limbs = ints_of(operations, "limbs_in")[used >= 0]
+        used = used[used >= 0]
+        numbers = {key: number for number, key in enumerate(highest)}
+        distinct, which = np.unique(used * (params.num_q + 1) + limbs, return_inverse=True)
+        pairs = (divmod(each, params.num_q + 1) for each in distinct.tolist())
+        sizes = [params.key_bytes(n, key=names[key]) for key, n in pairs]
         accesses = Accesses(
-            np.arange(len(uses) + 1, dtype=np.int64),
-            np.asarray([numbers[key] for key, _ in uses], dtype=np.int32),
-            np.asarray([size for _, size in uses], dtype=np.int64),
+            np.arange(len(used) + 1, dtype=np.int64),
+            np.asarray([numbers.get(name, -1) for name in names], dtype=np.int32)[used],
+            np.asarray(sizes, dtype=np.int64)[which],
         )
         read = int(replay(accesses, Belady(budget_bytes)).miss_bytes)
     return RefreshPlan(
         params=params,
         trace=trace,
-        num_keys=len(numbers),
+        num_keys=len(highest),
         key_bytes=sum(params.key_bytes(n, key=key) for key, n in highest.items()),
-        whole_bytes=sum(params.key_bytes(key=key) for key in numbers),
+        whole_bytes=sum(params.key_bytes(key=key) for key in highest),
         read_bytes=read,
         live_bytes=tally_of(trace).live_bytes,
         compute_s=nominal_s(work) / threads,

@@ -203,9 +203,9 @@ class TraceBuilder:
 
 def rows_to_table(rows: Sequence[Fields], schema: pa.Schema) -> pa.Table:
     """Rows of a schema, in its order of columns, as a table."""
-    columns = list(zip(*rows, strict=True)) if rows else [() for _ in schema]
     arrays = []
-    for column, field in zip(columns, schema, strict=True):
+    for place, field in enumerate(schema):
+        column = [row[place] for row in rows]  # a loop lets other threads in; `zip` of a million rows does not
         if pa.types.is_dictionary(field.type):
             arrays.append(pa.array(column, field.type.value_type).dictionary_encode().cast(field.type))
         else:
