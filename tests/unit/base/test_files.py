@@ -19,6 +19,7 @@ from penstock.base.system.files import (
     UnfinishedFile,
     WouldOverwrite,
     check_target,
+    sync_all,
     unfinished_folder,
     write_atomic,
 )
@@ -358,3 +359,29 @@ def test_a_file_in_steps_is_no_device_and_replaces_nothing_unasked(tmp_path: Pat
         file.publish()
     assert (tmp_path / "old").read_text() == "new"
     assert (tmp_path / "link").is_symlink()
+
+
+def test_all_files_are_on_their_way_before_one_is_waited_for(tmp_path, monkeypatch):
+    steps: list[str] = []
+    paths = [tmp_path / f"{number}" for number in range(70)]
+    for path in paths[:-1]:
+        path.write_bytes(b"x")
+    advise, sync = os.posix_fadvise, os.fsync
+
+    def advised(*arguments):
+        steps.append("begin")
+        advise(*arguments)
+
+    def synced(descriptor):
+        steps.append("wait")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "posix_fadvise", advised)
+    monkeypatch.setattr(os, "fsync", synced)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    sync_all(paths)
+    assert steps == ["begin"] * 64 + ["wait"] * 64 + ["begin"] * 5 + ["wait"] * 5
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error")))
+    with pytest.raises(OSError, match="Input/output"):
+        sync_all(paths)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

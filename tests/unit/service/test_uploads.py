@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -117,16 +117,16 @@ def test_content_that_is_replaced_while_it_is_synced_is_synced_again(
     for name in names:
         send(uploads, name)
     uploads.commit(OWNER, names[0])
-    blob, real = uploads._files.blob("clinic", SHA256), uploads_module.sync
+    blob, real = uploads._files.blob("clinic", SHA256), uploads_module.sync_all
 
-    def replaced(path: Path) -> None:
-        real(path)
+    def replaced(paths: Iterable[Path]) -> None:
+        real(paths)
         uploads.commit(OWNER, names[1])
 
-    monkeypatch.setattr(uploads_module, "sync", replaced)
+    monkeypatch.setattr(uploads_module, "sync_all", replaced)
     uploads._files.settle([blob])
     assert blob not in uploads._files._synced
-    monkeypatch.setattr(uploads_module, "sync", real)
+    monkeypatch.setattr(uploads_module, "sync_all", real)
     uploads._files.settle([blob])
     assert blob in uploads._files._synced
 

@@ -8,15 +8,18 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from penstock.errors import PenstockError, UsageError
 
 TEMPORARY_PREFIX = ".tmp-penstock-"
 """Files with this prefix are unfinished: leftovers of killed processes."""
+_OPEN = 64
+"""Files that are open together to be synced."""
 _DEAD_FILE = re.compile(re.escape(TEMPORARY_PREFIX) + r"(?:[a-z]+-)?(?P<pid>\d+)-[0-9a-f]+(?:\..*)?")
 """Of an unfinished file: perhaps a word, the number of the process, something random, and the final suffix."""
 
@@ -210,6 +213,26 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_all(paths: Iterable[Path]) -> None:
+    """As `sync` of each, in a fraction of its time: files that are gone are left out.
+
+    All are on their way before the first is waited for, so one commit of the file system serves many.
+    """
+    left = iter(paths)
+    while group := list(islice(left, _OPEN)):
+        with ExitStack() as stack:
+            descriptors = []
+            for path in group:
+                with suppress(FileNotFoundError):
+                    descriptors.append(os.open(path, os.O_RDONLY))
+                    stack.callback(os.close, descriptors[-1])
+            if hasattr(os, "posix_fadvise"):
+                for descriptor in descriptors:
+                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)  # what is written leaves no sooner
+            for descriptor in descriptors:
+                os.fsync(descriptor)
 
 
 def file_sha256(path: Path) -> str:

@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.base.system.files import sync, sync_folder
+from penstock.base.system.files import sync_all, sync_folder
 from penstock.base.types import Row, RowView
 from penstock.scheme.params.ckks import CkksParameters
 from penstock.service.http.uploads import Files
@@ -48,14 +48,11 @@ class Results:
         if not folders:
             return
         try:
-            for folder in folders:
-                with suppress(FileNotFoundError):  # it has expired, or its job was cancelled
-                    for file in folder.iterdir():
-                        sync(file)
-                    sync_folder(folder)
-            for tenant in {folder.parent for folder in folders}:
+            # Some have expired, or their job was cancelled.
+            sync_all(file for folder in folders for file in _inside(folder, set()))
+            for folder in (*folders, *{folder.parent for folder in folders}):
                 with suppress(FileNotFoundError):
-                    sync_folder(tenant)
+                    sync_folder(folder)
             self._state.note(_SYNCED, repr(upto), soon=True)
         except BaseException:
             with self._lock:

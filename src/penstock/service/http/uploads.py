@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from penstock.base.system.files import sync, sync_folder
+from penstock.base.system.files import sync_all, sync_folder
 from penstock.base.types import Row, Rows
 from penstock.service.http.config import Config
 from penstock.service.http.keys import Keys, Quota
@@ -113,8 +113,7 @@ class Files:
         """Return when files, and their names, are on the disk. Those that were settled lately are known to be."""
         with self._lock:
             new = {path: path.stat().st_ino for path in paths if path not in self._synced}
-        for path in new:
-            sync(path)
+        sync_all(new)
         for folder in {path.parent for path in new}:
             sync_folder(folder)
         with self._lock:

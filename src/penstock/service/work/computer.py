@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from penstock import _engine
+from penstock.base.system.collector import collector_paused
 from penstock.base.system.files import FileError, os_errors, write_atomic
 from penstock.base.types import Row
 from penstock.errors import BudgetTooSmall, KeyMissing, KeyRefused, PenstockError, StoreUnusable, UsageError
@@ -297,12 +298,13 @@ class Computer:
                 time.sleep(_PASS_S)
 
         def made() -> WorkerProgram:
-            planned = plan_program(spec.package, name[1], go_on)
-            evaluator = self._kept.take(planned.params, 0)
-            try:
-                known = compile_planned(planned, evaluator.context, self.settings.threads, go_on)
-            finally:
-                self._kept.give(evaluator)
+            with collector_paused():  # a look at all its objects would hold up every thread
+                planned = plan_program(spec.package, name[1], go_on)
+                evaluator = self._kept.take(planned.params, 0)
+                try:
+                    known = compile_planned(planned, evaluator.context, self.settings.threads, go_on)
+                finally:
+                    self._kept.give(evaluator)
             self._channel.tell(
                 "program",
                 package=str(spec.package),
