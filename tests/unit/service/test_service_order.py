@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from penstock.service.work.admission import Limits
 from penstock.service.work.messages import AdmissionRefused, Channel, JobFigures, JobSpec, Message, WorkerSettings
 from penstock.service.work.order import Order, OrderRule, Shares, Standing, WaitingJob, choose, coming
 from penstock.service.work.pool import _CALLS_S, WorkerPool
+from penstock.service.work.process import WorkerProcess
 from penstock.service.work.simulated import JobArrival, ProgramCost, play
 from penstock.service.work.waiting import Entry, Queue
 from support.examples import at_most
@@ -544,6 +545,18 @@ def test_a_full_backlog_of_one_tenant_refuses_no_other_one(honest: int) -> None:
         accepted = replace(spec(2, "hostile", compute_s=1e4, memory_bytes=1 << 60), job="of an earlier server")
         pool.submit(accepted, is_accepted=True)
         assert pool.snapshot(0)["waiting"] == 602 + 5 * honest
+
+
+def test_workers_hear_of_jobs_that_come_without_their_files() -> None:
+    told: list[JobSpec] = []
+    channel = SimpleNamespace(tell=lambda kind, jobs: told.extend(jobs))
+    worker = SimpleNamespace(coming=[], channel=channel, _tenants=set())
+    files = {f"x{number}": Path("x") for number in range(600)}
+    coming = replace(spec(1, "b"), inputs=files, outputs={"y": Path("y")})
+    WorkerProcess.plan(worker, [coming])  # type: ignore[arg-type]
+    assert told == [replace(coming, inputs={}, outputs={})]
+    WorkerProcess.plan(worker, [coming])  # type: ignore[arg-type]
+    assert len(told) == 1, "nothing has changed"
 
 
 def test_messages_survive_the_channel() -> None:

@@ -9,7 +9,7 @@ import json
 import re
 import threading
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -44,7 +44,7 @@ def content_of(package: Path) -> str:
 
 def plain(part: Path | DataclassInstance) -> str | Row:
     """For JSON: the text of a path, the fields of a dataclass."""
-    return str(part) if isinstance(part, Path) else asdict(part)
+    return str(part) if isinstance(part, Path) else {field.name: getattr(part, field.name) for field in fields(part)}
 
 
 def _paths(written: str | list[str] | dict[str, str]) -> Path | tuple[Path, ...] | dict[str, Path]:
@@ -76,11 +76,11 @@ class Message:
     __slots__ = ()
 
     @classmethod
-    def of(cls: type[Sent], fields: Row) -> Sent:
+    def of(cls: type[Sent], written: Row) -> Sent:
         """The message of its fields in JSON."""
         kinds = cls.__annotations__
-        are_paths = {name: "Path" in kinds[name] and value is not None for name, value in fields.items()}
-        return cls(**{name: _paths(value) if are_paths[name] else value for name, value in fields.items()})
+        are_paths = {name: "Path" in kinds[name] and value is not None for name, value in written.items()}
+        return cls(**{name: _paths(value) if are_paths[name] else value for name, value in written.items()})
 
 
 EXPIRED = "expired: "

@@ -186,7 +186,8 @@ class WorkerProcess:
         if names != self.coming:
             self.coming = names
             self._tenants.update(spec.tenant for spec in specs)
-            self.channel.tell("coming", jobs=specs)
+            # Their keys are what it plans; a job may have hundreds of files.
+            self.channel.tell("coming", jobs=[replace(spec, inputs={}, outputs={}) for spec in specs])
 
     def hear(self) -> Iterator[AnySaid]:
         """Its messages, about itself and its jobs alone. Raises: EOFError: it is dead. SaidWrong."""
