@@ -216,12 +216,17 @@ def test_a_refusal_for_the_quota_takes_no_turn_of_a_writer(tmp_path):
             refused.append("refused")
 
     state.add_tenant("a")
+    add()  # from now on the tenant is known to be full
+    assert refused == ["refused"] * 2
+    refused.clear()
     with state._turn:
         adding = threading.Thread(target=add)
         adding.start()
         adding.join(20)
         assert refused == ["refused"] * 2
     adding.join(20)
+    assert state.add_upload(upload_row("1"), most=9), "there is room now"
+    assert not state._full
     state.close()
 
 

@@ -63,6 +63,8 @@ class ServiceState(StateDatabase):
         """Tenant -> entries of the audit trail since this server began."""
         self.eras: dict[str, int] = {}
         """Tenant -> its removals since this server began: a request from before one is not served after it."""
+        self._full: set[str] = set()
+        """Tenants whose quota refused the last thing that they added."""
 
     @contextmanager
     def _writing_of(self, tenant: str, *, soon: bool = False, adds: bool = True) -> Iterator[sa.Connection]:
@@ -216,17 +218,27 @@ class ServiceState(StateDatabase):
         """Raises: as `fits`."""
         fits(self.used_bytes(tenant))
 
+    def _check_full(self, tenant: str, fits: Fits) -> None:
+        """Of a tenant that did not fit lately: the next refusals keep no writer waiting. Raises: as `fits`."""
+        if tenant in self._full:
+            self.check_fit(tenant, fits)
+
+    def _fit(self, connection: sa.Connection, tenant: str, fits: Fits) -> None:
+        self._full.add(tenant)
+        fits(tables.used_bytes(connection, tenant))
+        self._full.discard(tenant)
+
     def add_upload(self, row: RowView, *, most: int, most_blobs: int | None = None, fits: Fits = _fits) -> bool:
         """Whether the tenant has fewer than `most` unfinished uploads, and has this one now.
 
         Raises: Problem: as `fits`; the tenant has or will have `most_blobs` contents.
         """
-        self.check_fit(row["tenant"], fits)  # most refusals keep no writer waiting
+        self._check_full(row["tenant"], fits)
         with self._writing_of(row["tenant"]) as connection:
             mine = uploads.c.tenant == row["tenant"]
             if _count(connection, uploads, mine) >= most:
                 return False
-            fits(tables.used_bytes(connection, row["tenant"]))
+            self._fit(connection, row["tenant"], fits)
             if most_blobs is not None and row["kind"] != "key":
                 there = _count(connection, blobs, blobs.c.tenant == row["tenant"])
                 if there + _count(connection, uploads, mine & (uploads.c.kind != "key")) >= most_blobs:
@@ -333,7 +345,7 @@ class ServiceState(StateDatabase):
                 none can be forgotten; its program or an input, where they are given, was removed a moment ago.
         """
         tenant = row["tenant"]
-        self.check_fit(tenant, fits)  # most refusals keep no writer waiting
+        self._check_full(tenant, fits)
         with self._writing_of(tenant, soon=True) as connection:
             if _count(connection, jobs, (jobs.c.tenant == tenant) & _are_open) >= most:
                 return False
@@ -342,7 +354,7 @@ class ServiceState(StateDatabase):
                     409, "the program or an input was removed while the job was submitted", kind="inputs",
                     remedy="send what is lacking, and then the job again",
                 )  # fmt: skip
-            fits(tables.used_bytes(connection, tenant))
+            self._fit(connection, tenant, fits)
             if most_kept is not None and not tables.make_room_for_job(connection, tenant, most_kept):
                 raise too_many("jobs with results", most_kept, "remove results that were fetched (DELETE /v1/jobs/JOB)")
             connection.execute(sa.insert(jobs).values(**tables.written(row)))

@@ -127,7 +127,8 @@ def used_bytes(connection: sa.Connection, tenant: str) -> int:
     """Blobs, results or what open jobs may make of them, and uploads at their announced size."""
     parts = ((uploads, uploads.c.bytes), (blobs, blobs.c.bytes), (jobs, jobs.c.output_bytes))
     sums = (sa.select(sa.func.sum(column)).where(table.c.tenant == tenant, column > 0) for table, column in parts)
-    return sum(int(connection.execute(query).scalar() or 0) for query in sums)
+    found = connection.execute(sa.select(*(query.scalar_subquery() for query in sums))).one()
+    return sum(int(part or 0) for part in found)
 
 
 def make_room_for_job(connection: sa.Connection, tenant: str, most: int) -> bool:
