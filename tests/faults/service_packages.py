@@ -295,6 +295,9 @@ class Deploying:
         """How a job of a mutant ended, and what is wrong with that."""
         ask = self._alice
         answer, said = self._deployed(ask, name, content)
+        while answer.status == 404 and b"no-package" in answer.body:
+            # Another seed made the same mutant, and removed its program, and with it the package, in between.
+            answer, said = self._deployed(ask, name, content)
         if answer.status not in (200, 201):
             return "refused", said or f"another tenant may not deploy it: {answer}"
         try:

@@ -298,7 +298,8 @@ class Attack:
 
     def slow_bodies(self) -> None:
         """Bodies that come at one byte a second, and ones that never end, again and again until `end`."""
-        head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self.known.tokens[0]}\r\n".encode()
+        token = self.site.served.token("slow")  # the tenant of the other requests may be removed at any time
+        head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n".encode()
         while not self._ended.is_set():
             begun = time.monotonic()
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.site.served.ports[0]), 5) as slow:
