@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("sqlalchemy")
 
+from penstock.service.http.app import application
 from penstock.service.http.config import embedded
 from penstock.service.http.logs import Log
 from penstock.service.http.service import ServiceFront
@@ -158,6 +159,14 @@ def test_results_whose_file_is_gone_are_a_refusal(service):
     service.jobs.output("a", "gone", "y").unlink()
     with pytest.raises(Problem) as refused:
         service.jobs.output("a", "gone", "y")
+    assert (refused.value.status, refused.value.kind) == (409, "results-gone")
+
+
+def test_results_that_go_while_they_are_read_are_a_refusal(service, monkeypatch, tmp_path):
+    monkeypatch.setattr(service.jobs, "output", lambda *_: tmp_path / "gone")
+    route = next(route for route in application(service)._app.routes if route.name == "output")
+    with pytest.raises(Problem) as refused:
+        asyncio.run(route.endpoint("j", "y", WHO))
     assert (refused.value.status, refused.value.kind) == (409, "results-gone")
 
 

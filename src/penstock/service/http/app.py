@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from fastapi import Depends, FastAPI, Path, Query, Request, Security
@@ -21,6 +22,7 @@ from penstock.base.types import Row
 from penstock.base.version import __version__
 from penstock.errors import PenstockError
 from penstock.service.http import seeing
+from penstock.service.http.jobs import results_gone
 from penstock.service.http.limits import Gate
 from penstock.service.http.logs import Log
 from penstock.service.http.programs import MOST_INPUTS, NAME_CHARS
@@ -388,7 +390,10 @@ def _of_jobs(app: FastAPI, service: ServiceFront) -> None:
     def output(job: PathName, name: Annotated[str, Path(max_length=NAME_CHARS)], caller: Reads) -> Response:
         """A result: one ciphertext in OpenFHE's serialized bytes."""
         path = jobs.output(caller.tenant, job, name)
-        found = path.stat()
-        if found.st_size <= _Pieces.chunk_size:  # in this thread: each way to another one waits for its turn
+        with suppress(FileNotFoundError):  # it may be removed meanwhile
+            found = path.stat()
+            if found.st_size > _Pieces.chunk_size:
+                return _Pieces(path, stat_result=found, media_type="application/octet-stream")
+            # In this thread: each way to another one waits for its turn.
             return Response(path.read_bytes(), media_type="application/octet-stream")
-        return _Pieces(path, stat_result=found, media_type="application/octet-stream")
+        raise results_gone(job)

@@ -437,10 +437,7 @@ class Jobs:
             raise no_such("output", name, f"the job has {names}")
         path = self._files.results(tenant, row["job"]) / file_of(names.index(name))
         if not path.is_file():
-            raise Problem(
-                409, f"the results of job '{client_job}' are gone", remedy="submit it again under another identity",
-                kind="results-gone",
-            )  # fmt: skip
+            raise results_gone(client_job)
         return path
 
     def cancel(self, caller: Caller, client_job: str) -> Row:
@@ -483,6 +480,13 @@ class Jobs:
 def _long_bytes(request: Row) -> int:
     """Of a job's row, that count towards the quota: its inputs may be thousands."""
     return max(0, len(json.dumps(request)) - _SHORT_REQUEST)
+
+
+def results_gone(client_job: str) -> Problem:
+    return Problem(
+        409, f"the results of job '{client_job}' are gone", remedy="submit it again under another identity",
+        kind="results-gone",
+    )  # fmt: skip
 
 
 def _shown(row: Row) -> Row:
