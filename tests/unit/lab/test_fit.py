@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.lab.fit.cpu import MEASURES
+from penstock.lab.fit.cpu import CACHE_SIZES, MEASURES, UNITS, Structure, TimedRows, fit_costs, solve
 from penstock.lab.fit.fit import fit_machine, trace_measurements
 from penstock.lab.fit.measurements import Measurement
 from penstock.program.evaluator.symbolic import SymbolicEvaluator
@@ -208,3 +208,23 @@ def test_rows_without_times_are_no_samples():
     blank = pa.array([None] * len(trace), pa.float64())
     table = trace.operations.set_column(at, OPERATIONS_SCHEMA.field("end_s"), blank)
     assert trace_measurements(Trace(trace.meta, table, trace.objects)) == []
+
+
+def test_four_noisy_timings_that_an_overhead_alone_would_meet_give_costs() -> None:
+    """Measured on a busy machine: `analyze` of a small program refused its own timings."""
+    whole = np.zeros((4, len(UNITS)))
+    whole[:, 9] = 917504, 851968, 851968, 851968
+    whole[0, 3] = 114688
+    whole[1, [0, 1, 5, 6]] = 688128, 106496, 106496, 106496
+    whole[2, [0, 1, 2, 4, 5, 6, 7, 8]] = 2088960, 1089536, 262144, 417792, 192512, 159744, 106496, 4096
+    whole[3, 6] = 106496
+    rows = TimedRows(
+        seconds=np.array([0.00428355, 0.00818615, 0.00252151, 0.0001145]),
+        weights=np.array([0.280214589, 0.512732067, 0.0410882052, 4.73567738e-05]),
+        whole=whole, divided=whole, loops=np.zeros(4), beyond=np.zeros((4, len(CACHE_SIZES))), calls=np.ones(4),
+    )  # fmt: skip
+    everything = (tuple(range(len(UNITS))),)
+    assert solve(rows, Structure(groups=everything, overhead=True)).cost.max() == 0.0
+    costs = fit_costs(rows, Structure(groups=(), overhead=True))
+    assert costs.cost.max() > 0
+    assert costs.overhead == 0

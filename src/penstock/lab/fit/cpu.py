@@ -242,9 +242,14 @@ def fit_costs(rows: TimedRows, wanted: Structure) -> CpuCosts:
     Raises: MachineError: no cost above zero meets the rows.
     """
     everything = tuple(range(len(UNITS)))
-    alike = solve(rows, Structure(groups=(everything,), overhead=wanted.overhead))
-    scale = float(alike.cost[UNITS.index(MULTIPLICATIONS)])
-    if not scale > 0:
+    # Timings that are fewer than the units may be met by an overhead alone: then there is none.
+    for overhead in (wanted.overhead, False)[: 1 + (len(rows) < len(UNITS))]:
+        wanted = replace(wanted, overhead=overhead)
+        alike = solve(rows, Structure(groups=(everything,), overhead=overhead))
+        scale = float(alike.cost[UNITS.index(MULTIPLICATIONS)])
+        if scale > 0:
+            break
+    else:
         raise MachineError(
             "no cost above zero meets these timings: some are far shorter than their work can be; look for one in "
             "another unit"
